@@ -84,7 +84,7 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
     prior_odds_: float
     side_: float
     several_: SeveralClasses
-    # Whether `transform` gives the same features whatever the labels are.
+    # Whether the features of `transform` do not depend on the labels.
     _same_features = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> BaseBagClassifier:
@@ -149,7 +149,7 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
 
     @property
     def _sides(self) -> tuple[float, ...]:
-        """The sides of the signal that a learner which treats the classes differently has to try."""
+        """The sides that may hold the signal, for a learner that treats the classes differently."""
         return sides_to_try(getattr(self, "positive_label", None), self.classes_)
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
@@ -171,11 +171,11 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
         return self.several_.learners
 
     def _all_remarks(self) -> list[str]:
-        """What the fit has to say, class by class where there are more than two."""
+        """Remarks on the fit for the user, class by class where there are more than two."""
         return self.several_.remarks(self.classes_) if hasattr(self, "several_") else self._remarks()
 
     def _remarks(self) -> list[str]:
-        """What a fit has to say to the user, from its diagnostics."""
+        """Remarks on a fit for the user, from its diagnostics."""
         return remarks_on(self.diagnostics_)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -189,7 +189,7 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
         return self._by_parts(bags, self._decide_within_range)
 
     def _decide_within_range(self, bags: Bags) -> np.ndarray:
-        """`_decide`, shrunk towards the class frequencies outside the training range, unless scores are taken as they are."""
+        """`_decide`, shrunk towards the class frequencies outside the training range, unless scores are not calibrated."""
         odds = self._decide(bags)
         if not np.isfinite(self.calibration_.high):
             return odds
@@ -202,7 +202,7 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
         return self.classes_[np.argmax(z, axis=1) if z.ndim == 2 else (z > 0).astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of `classes_`, (bags, classes), at the training set's own (weighted) share of classes."""
+        """Probabilities of `classes_`, (bags, classes), at the (weighted) class frequencies of the training set."""
         z = self.decision_function(X)
         return softmax(z, axis=1) if z.ndim == 2 else np.stack([expit(-z), expit(z)], axis=1)
 
@@ -220,7 +220,7 @@ def same_bags(summaries: np.ndarray, lengths: np.ndarray) -> np.ndarray | None:
 
 
 def remarks_on(found: dict[str, Any]) -> list[str]:
-    """Plain sentences for what a fit's diagnostics say, as far as the user should know it."""
+    """The remarks that follow from a fit's diagnostics, as plain sentences."""
     remarks = []
     if found.get("signal_found") is False:
         remarks.append(

@@ -1,4 +1,4 @@
-"""How sure a learner may be: one calibration of held-out scores for all learners, and bags unlike all training bags.
+"""Calibration: one scheme for the held-out scores of all learners, and shrinkage for bags unlike all training bags.
 
 1. Platt's scaling of the scores of bags that were held out (`fit_calibration`).
 2. Its log odds are averaged with those of the class frequencies, by how much better they explain the held-out labels than
@@ -9,9 +9,9 @@ Bags of one group (a patient) whose scores are alike count as fewer bags (`desig
 3. Predictions for bags unlike all training bags are shrunk towards the class frequencies or the mean label (`TrainingRange`).
    A bag is summarised by mean and standard deviation of its tokens' scaled features. Its distance is the root mean square of
    the summaries' deviations from those of the training bags, in standard deviations of the training bags. Beyond MARGIN times
-   the farthest training bag, what was learnt counts by the inverse square of the distance. This catches bags whose tokens have
-   moved in many features or come in much larger units; it does not see a change of a few features among many (clipping to the
-   training range bounds that), nor of a bag's length, and heavy tails in training make it wide.
+   the farthest training bag, log odds are multiplied by the inverse square of the distance relative to that. This catches bags
+   whose tokens have moved in many features or come in much larger units; it does not see a change of a few features among many
+   (clipping to the training range bounds that), nor of a bag's length, and heavy tails in training make it wide.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ..bags.scaler import BagScaler
 from ..bags.segments import bag_mean
 from ..laws.measures import shares_beaten
 
-# Standard deviations of the prior on slope (around 1) and offset (around 0): what a few dozen bags leave undecided.
+# Standard deviations of the prior on slope (around 1) and offset (around 0): the uncertainty that a few dozen bags leave.
 SLOPE, OFFSET = 1.0, 0.5
 # Gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees of
 # freedom): scores get half the trust where they explain held-out labels better than chance by this.
 CHANCE_GAIN = 3.0
-# Share of the way to the bound up to which log odds are left as they are; from there they approach it smoothly.
+# Share of the bound up to which log odds are unchanged; beyond, they approach the bound smoothly.
 UNTOUCHED = 0.8
 # Log odds relative to the class frequencies' where no bag could be held out: should nothing have been learnt, a factor of two
 # in the odds costs at most 1.09 times the frequencies' log loss.
 UNVALIDATED = float(np.log(2.0))
-# How far beyond the farthest training bag nothing is changed: a fresh bag is farther than all n training bags one time in
-# n + 1, and hardly ever half as far again.
+# Distance, relative to the farthest training bag, up to which nothing is shrunk: a fresh bag is farther than all n training
+# bags one time in n + 1, and hardly ever by half.
 MARGIN = 1.5
 SUMMARIES = "summaries"  # the name under which bags keep them
 
@@ -63,7 +63,7 @@ class Calibration:
 
 
 def _bounded(u: np.ndarray, bound: float) -> np.ndarray:
-    """u up to a share of the bound, then a curve of the same slope that never reaches it."""
+    """u up to a share of the bound, then a smooth curve that never reaches the bound."""
     if np.isinf(bound):
         return u
     start = UNTOUCHED * bound
@@ -80,13 +80,13 @@ def class_sizes(signs: np.ndarray, weights: np.ndarray, count: float | None = No
 
 
 def platt_targets(signs: np.ndarray, weights: np.ndarray, count: float | None = None) -> np.ndarray:
-    """Platt's targets (n + 1)/(n + 2) and 1/(n + 2) for n bags of the class: separated scores do not end in certainty."""
+    """Platt's targets (n + 1)/(n + 2) and 1/(n + 2) for n bags of the class: separated scores do not give certainty."""
     positive, negative = class_sizes(signs, weights, count)
     return np.where(signs > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
 
 
 def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Calibration:
-    """Platt's scaling u = slope score + offset of scores that mean to be log odds already; it minimises
+    """Platt's scaling u = slope score + offset of scores that approximate log odds; it minimises
 
         n sum_i p_i [log(1 + e^{u_i}) - t_i u_i] + (slope - 1)^2 / (2 SLOPE^2) + offset^2 / (2 OFFSET^2),    slope >= 0
 
@@ -153,8 +153,7 @@ def final_calibration(
 def best_calibrated(
     rows: Iterable[np.ndarray], signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
 ) -> tuple[int, np.ndarray, Calibration]:
-    """Of the held-out scores of several settings those with the least calibrated loss: their place, themselves, and their
-    final calibration."""
+    """The setting whose held-out scores have the least calibrated loss: its index, its scores, and their final calibration."""
     fits = [(fit_calibration(row, signs, weights), row) for row in rows]
     best = int(np.argmin([fit.loss for fit, _ in fits]))
     fit, scores = fits[best]
@@ -162,7 +161,7 @@ def best_calibrated(
 
 
 def unvalidated_calibration(signs: np.ndarray, weights: np.ndarray) -> Calibration:
-    """What becomes of the scores where no bag could be held out: log odds within UNVALIDATED of the class frequencies'."""
+    """The calibration where no bag could be held out: log odds within UNVALIDATED of the class frequencies'."""
     prior = prior_log_odds(signs, weights)
     return Calibration(low=prior - UNVALIDATED, high=prior + UNVALIDATED, center=prior)
 
@@ -175,8 +174,8 @@ def prior_log_odds(signs: np.ndarray, weights: np.ndarray) -> float:
 def trust(gain: float, candidates: int) -> float:
     """Weight of a learner beside the class frequencies (or the mean label), from its gain in held-out log likelihood.
 
-    exp(gain) against exp(CHANCE_GAIN) times the number of candidates: pseudo Bayesian model averaging, after what slope, offset
-    and the choice of the best candidate gain by chance.
+    exp(gain) against exp(CHANCE_GAIN) times the number of candidates: pseudo Bayesian model averaging that allows for what
+    slope, offset and the choice of the best candidate gain by chance.
     """
     return float(expit(gain - CHANCE_GAIN - np.log(candidates)))
 
@@ -195,7 +194,7 @@ def design_effect(
 ) -> float:
     """Variance of the mean of `values` (within classes) with groups kept together, over that of independent bags; at least 1.
 
-    Bags of one group whose values rise and fall together tell less than as many bags of different groups.
+    Correlated bags of one group carry less information than as many bags of different groups.
     """
     if groups is None:
         return 1.0
@@ -204,7 +203,7 @@ def design_effect(
     deviations = weights * (values - means[codes])
     single, sums = float(deviations @ deviations), np.bincount(groups, deviations)
     sizes = np.unique(groups, return_counts=True)[1]
-    # Few groups lie nearer to their classes' means than to the true ones (degrees of freedom); copies set the bound.
+    # The factor corrects for degrees of freedom where groups are few; identical bags in every group give the upper bound.
     freedom = len(sizes) / max(len(sizes) - len(means), 1)
     together = min(freedom * float(sums @ sums), int(sizes.max()) * single)
     return max(1.0, together / single) if single > 0 else 1.0
@@ -242,7 +241,7 @@ class TrainingRange:
     farthest: float
 
     def factors(self, bags: Bags) -> np.ndarray:
-        """What the predictions' distance from the class frequencies (or the mean label) is multiplied by: 1 within range."""
+        """The shrinkage factor of predictions towards the class frequencies (or the mean label): 1 within range."""
         beyond = _distances(summaries(bags, self.scaler), self.center, self.spread) / (MARGIN * self.farthest)
         return 1.0 / np.maximum(beyond, 1.0) ** 2
 
@@ -254,7 +253,7 @@ def fit_range(bags: Any) -> tuple[TrainingRange, np.ndarray]:
     if rows is None:
         rows = bags.per_bag(summaries, shared=(scaler,))
         bags.keep_rows(SUMMARIES, rows)
-    if bags.in_files:  # a pass reads all files: the mean tokens, which every learner asks for next, are known now
+    if bags.in_files:  # a pass reads all files: keep the mean tokens, which every learner needs next
         bags.scaled_by(scaler).keep_rows(MEAN_TOKENS, rows[:, : bags.n_features].astype(bags.dtype))
     center, spread = rows.mean(axis=0), rows.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)

@@ -1,4 +1,4 @@
-"""What a fitted classifier looks at in a bag, as scikit-learn's displays show theirs."""
+"""`AttentionDisplay`: the tokens that a fitted estimator attends to in a bag, in the style of scikit-learn's displays."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class AttentionDisplay(Shown):
         marked: Sequence[bool] | None = None,
         ax: Any = None,
     ) -> AttentionDisplay:
-        """Draw what a fitted estimator looks at in bag `i` of `X`.
+        """Draw the attention of a fitted estimator on bag `i` of `X`.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class AttentionDisplay(Shown):
         weights = weights[:, column] if weights.ndim == 2 else weights
         if scores is not None and scores.ndim == 2:
             scores = scores[:, column]
-        elif scores is not None and column == 0:  # what speaks against the second class speaks for the first
+        elif scores is not None and column == 0:  # evidence against the second class is evidence for the first
             scores = -scores
         name = "" if classes is None else str(classes[column])
         display = cls(weights, scores, str(bags.ids[int(i)]), name, probability, marked)
@@ -208,7 +208,7 @@ class AttentionDisplay(Shown):
         heights = self.weights if self.scores is None else self.scores
         far = float(np.abs(heights).max()) or 1.0  # zero has the middle colour
         paint = {"cmap": "Oranges"} if self.scores is None else {"cmap": "RdBu_r", "vmin": -far, "vmax": far}
-        order = np.argsort(np.abs(heights))  # the most telling tokens on top
+        order = np.argsort(np.abs(heights))  # the tokens of largest evidence on top
         drawn = ax.scatter(*at[order].T, c=heights[order], s=np.clip(2e4 / len(at), 4, 120), marker="s", **paint)
         if self.marked is not None:
             ax.scatter(*at[self.marked].T, s=160, facecolors="none", edgecolors=MEASURED, label="marked tokens")
@@ -224,7 +224,7 @@ class AttentionDisplay(Shown):
         return f"score for {self.target}" if self.target else "score for a larger label"
 
     def _shown_tokens(self, heights: np.ndarray) -> np.ndarray:
-        """The tokens that get a stem, in the bag's order: all of a short bag, the most telling ones of a long one."""
+        """The tokens that get a stem, in the bag's order: all of a short bag, those of largest evidence of a long one."""
         if len(heights) <= MOST_LABELS:
             return np.arange(len(heights))
         by_height, by_weight = np.argsort(-heights, kind="stable"), np.argsort(-self.weights, kind="stable")

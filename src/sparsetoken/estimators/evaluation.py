@@ -1,4 +1,4 @@
-"""Repeated cross-validation of learners and simple baselines on one's own bags, for classes and for numbers."""
+"""Repeated cross-validation of learners and simple baselines on a user's bags, for classification and regression."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def _summary(name: str, scores: np.ndarray, codes: np.ndarray, token_area: float
         float(right.mean()),
         standard_error(right),
         float(np.mean(areas)),
-        float(np.mean(errors)),  # the classes' areas come from the same bags: no square root of their number is gained
+        float(np.mean(errors)),  # the classes' AUCs come from the same bags: averaging does not reduce the error
         float(losses.mean()),
         standard_error(losses),
         token_area,

@@ -1,10 +1,10 @@
-"""What comes with the bags: classes or numbers, weights, groups, seeds, all checked; inner folds; the signal's class.
+"""Checks of what is passed with the bags (labels, weights, groups, seeds); inner folds; which class holds the signal.
 
 Inner folds depend on the order of the bags and on the seed, and on nothing else.
 
 A side is +1 where `classes_[1]` holds the signal and -1 where `classes_[0]` does. A learner that treats the classes differently
 is fitted with `side * signs` for every side of `sides_to_try`, keeps the one that explains the labels better and sets
-`self.side_`; log odds and token scores are multiplied by it. So the names of the classes decide nothing.
+`self.side_`; log odds and token scores are multiplied by it. So the names of the classes do not matter.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _given_factors(class_weight: Mapping[Any, Any], classes: list[Any]) -> np.nd
 
 
 def _check_every_label(labels: np.ndarray) -> None:
-    """Refuse missing labels and those that cannot be put in order, which end in messages about neither."""
+    """Refuse missing labels and labels that cannot be sorted, for which scikit-learn's messages are unclear."""
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     elif labels.dtype == object:
@@ -124,18 +124,18 @@ def _check_every_label(labels: np.ndarray) -> None:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, or pandas' NA, which cannot be compared."""
+    """Whether a value is missing: None, NaN, or pandas' NA, which cannot be compared."""
     return (
         value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
     )
 
 
 def sides_to_try(positive_label: Any, classes: np.ndarray) -> tuple[float, ...]:
-    """(+1, -1), or the one side that `positive_label` stands for."""
+    """(+1, -1), or the one side that `positive_label` gives."""
     if positive_label is None:
         return (1.0, -1.0)
     if len(classes) > 2:
-        raise ValueError(f"positive_label must be None for {len(classes)} classes: it is found out for each of them")
+        raise ValueError(f"positive_label must be None for {len(classes)} classes: it is determined for each of them")
     labels = classes.tolist()
     if positive_label not in labels:
         raise ValueError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Whole numbers are classes as long as there are at most this many of them, as for scikit-learn's users with digits.
 MOST_CLASSES = 20
-# The reason that leaves no choice: values with decimals are never taken as classes.
+# The one reason without an alternative: values with decimals are never taken as classes.
 DECIMALS = "the labels have decimals"
 
 
@@ -171,7 +171,7 @@ def inferred_task(labels: np.ndarray) -> tuple[str, str]:
 
 
 def check_kind(name: str, regression: bool) -> None:
-    """See that a learner is for labels of the right kind."""
+    """Raise ValueError where a learner is not for labels of this kind."""
     if regression and name in LEARNERS:
         raise ValueError(
             f"{name!r} tells classes apart and these labels are numbers: take a regressor such as {DEFAULT_REGRESSOR!r}, "

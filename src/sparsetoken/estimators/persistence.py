@@ -1,7 +1,7 @@
 """Fitted models on disk, in skops' format: arrays and a description of objects, of which only known types are rebuilt.
 
-Loading runs no code from the file. A file that asks for any type beyond scikit-learn's, NumPy's and this package's own
-estimators is refused before anything is built.
+Loading runs no code from the file. A file with types other than those of scikit-learn, NumPy and this package's estimators is
+refused before anything is built.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _check_model(model: Any, what: str) -> None:
     if isinstance(model, BaseBagClassifier) and not isinstance(getattr(model, "classes_", None), np.ndarray):
         damage = "it has no classes_"
     elif not isinstance(count, int | np.integer):
-        damage = "it does not say how many features it takes"
+        damage = "its number of features is missing"
     elif names is not None and (not isinstance(names, np.ndarray) or names.shape != (count,)):
         damage = f"its feature_names_in_ are not {count} names"
     if damage is not None:

@@ -1,4 +1,4 @@
-"""More than two classes: a copy of the learner per class tells it from the others; probabilities are fitted together.
+"""More than two classes: one learner for each class against the others; probabilities are calibrated jointly.
 
 log P_k = slope log sigmoid(u_k) + offset_k - log(sum over classes),     u_k the log odds of class k against the others
 """
@@ -35,7 +35,7 @@ class JointCalibration:
 
 @dataclass(frozen=True)
 class SeveralClasses:
-    """The learners of each class against the others, and what makes their log odds probabilities."""
+    """The learners of each class against the others, and their joint calibration."""
 
     learners: list[Any]
     calibration: JointCalibration
@@ -49,7 +49,7 @@ class SeveralClasses:
         return self.learners[:1] if self.learners[0]._same_features else self.learners
 
     def remarks(self, classes: np.ndarray) -> list[str]:
-        """What each fit has to say."""
+        """The remarks of each fit."""
         return [
             f"class {shown(label)} against the others: {remark}"
             for label, learner in zip(classes, self.learners)
@@ -100,8 +100,9 @@ def fit_joint_calibration(
 
         - n sum_i p_i sum_k t_ik log P_ik + (slope - 1)^2 / (2 SLOPE^2) + sum_k offset_k^2 / (2 OFFSET^2),     slope >= 0
 
-    with Platt's targets t: (n_k + 1)/(n_k + 2) for the bag's own class k of n_k (weighted) bags, the rest shared out among the
-    others as frequent as they are. The outcome is averaged with the class frequencies by `trust`, as for two classes.
+    with Platt's targets t: (n_k + 1)/(n_k + 2) for the bag's own class k of n_k (weighted) bags, the rest divided among the
+    others in proportion to their frequencies. The outcome is averaged with the class frequencies by `trust`, as for two
+    classes.
     """
     k, p = odds.shape[1], weights / weights.sum()
     share, logs = np.bincount(codes, p, minlength=k), log_expit(odds)
@@ -129,7 +130,7 @@ def fit_joint_calibration(
 
 
 def each_class(method: Callable[..., list[np.ndarray]]) -> Callable[..., list[np.ndarray]]:
-    """Decorator of what gives one value per token: with more than two classes it gives one column per class."""
+    """Decorator of methods with one value per token: with more than two classes they return one column per class."""
 
     @wraps(method)
     def answered(self: Any, X: Any) -> list[np.ndarray]:

@@ -23,7 +23,7 @@ from .vote import Vote, take_vote
 
 
 class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
-    """The strong default for real bags: several candidates, held-out bags that share out the vote, calibrated log odds.
+    """The default for real bags: a vote of several candidates, weighted on held-out bags, with calibrated log odds.
 
     Linear classifiers on the mean token and on a bag's statistics, the paper's attention, a smooth maximum of token scores and
     the likelihood ratio of the paper's model learn from the same bags (`candidates`, `vote`); every one but the last minimises
@@ -35,7 +35,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     ridge : float or "auto"
         The ridge of all candidates that have one; "auto" tries several.
     lift : int or "auto"
-        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens. "auto": three times the
+        Number of training tokens used as the kernels' landmarks; 0: linear in the (scaled) tokens. "auto": three times the
         root of the number of tokens, from 100 to 300.
     candidates : "auto" or sequence of str
         What may vote, by name: "pooled" (linear in the mean of the lifted tokens), "attention" (the paper's, on the scaled
@@ -53,20 +53,20 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     positive_label : label or None
-        The class whose bags hold the signal tokens; None: found out (`diagnostics_["signal_class"]`).
+        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`).
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
     vote_ : Vote
-        What votes: its `members` with their names, shares and models, and the views of bags that they see.
+        The vote: its `members` with their names, shares and models, and the views of bags that they see.
     calibration_ : Calibration
         What turns the vote into log odds.
     range_ : TrainingRange
-        What the training bags were like: log odds of bags unlike all of them are shrunk towards the class frequencies'.
+        The range of the training bags: log odds of bags far outside it are shrunk towards the class frequencies'.
     diagnostics_ : dict
-        What the training found out about itself, the held-out loss of every candidate included.
+        Diagnostics of the training, the held-out loss of every candidate included.
     """
 
     vote_: Vote

@@ -31,19 +31,19 @@ class BagRegressor(RegressorMixin, BagLearner):
         What may take part, as for `BagClassifier`: "pooled", "attention", "tied", "statistics", "likeness"; "auto": all. At
         least one of the first three, which see tokens.
     lift : int or "auto"
-        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens. "auto": three times the
+        Number of training tokens used as the kernels' landmarks; 0: linear in the (scaled) tokens. "auto": three times the
         root of the number of tokens, from 100 to 300.
     scale : bool
         Whether the tokens' features are standardised first, heavy tails compressed.
     random_state : int or None
         Seed of folds and landmarks.
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
     vote_ : Vote
-        What takes part: its `members` with their names, shares and models, and the views of bags that they see.
+        The vote: its `members` with their names, shares and models, and the views of bags that they see.
     trust_ : float
         Share of the vote in the prediction; the rest is the mean label's.
     mean_, spread_ : float
@@ -51,9 +51,9 @@ class BagRegressor(RegressorMixin, BagLearner):
     low_, high_ : float
         Bounds of the predictions: the training targets' range and one standard deviation more on either side.
     range_ : TrainingRange
-        What the training bags were like: predictions for bags unlike all of them are shrunk towards the mean label.
+        The range of the training bags: predictions for bags far outside it are shrunk towards the mean label.
     diagnostics_ : dict
-        What the training found out about itself, the held-out R^2 included.
+        Diagnostics of the training, the held-out R^2 included.
     """
 
     vote_: Vote | None
@@ -151,7 +151,7 @@ class BagRegressor(RegressorMixin, BagLearner):
         return np.clip(self.mean_ + self.spread_ * z, self.low_, self.high_)
 
     def token_scores(self, X: Any) -> list[np.ndarray]:
-        """What each token says for a higher label, in units of the label, comparable across bags, one array per bag."""
+        """The evidence of each token for a higher label, in units of the label, comparable across bags, one array per bag."""
         bags = self._checked(X)
         scores = np.zeros(bags.n_tokens) if self.vote_ is None else self.spread_ * self.vote_.evidence(bags)
         return per_bag(scores.astype(bags.dtype), bags)

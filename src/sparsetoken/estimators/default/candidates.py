@@ -8,8 +8,8 @@
     likelihood   likelihood ratio of the paper's model, by message passing (classes only)
 
 Every candidate gives the scores of bags that its fit has not seen, at the ridge whose scores have the least held-out loss, and
-a way to finish the fit on all bags. Labels are signs with a logistic loss (classes) or standardised numbers with the square
-loss; nothing else differs between classification and regression.
+a function that finishes the fit on all bags. Labels are signs with a logistic loss (classes) or standardised numbers with the
+square loss; nothing else differs between classification and regression.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from ..paper.two_steps import pooled_tokens, two_gradient_steps
 from .lift import SAMPLED_TOKENS
 from .views import TOKEN_VIEWS
 
-SEARCH_TOLERANCE = 1e-4  # of heads that are compared: a tenth of it changes held-out losses in the third digit
+SEARCH_TOLERANCE = 1e-4  # for heads that are compared: a tenth of it changes held-out losses in the third digit
 FINAL_TOLERANCE = 1e-6
 SHARPNESS = 3.0  # of the paper's attention, in standard deviations of the tokens' scores: nearly a maximum
-# Where the likelihood ratio of the paper's model is tried: from so many bags and features on (below, the other candidates do as
-# well), and where the root mean square of the features' excess kurtosis, beyond what chance explains, is at most this. It is 0
-# for Gaussian noise, 1.8 for uniform features, and above 1 on all real sets of docs/learners.md.
+# The likelihood ratio of the paper's model is a candidate from this many bags and features on, and where the root mean square
+# of the features' excess kurtosis, beyond sampling error, is at most this: 0 for Gaussian noise, 1.8 for uniform features, and
+# above 1 on all real sets of docs/learners.md.
 LEAST_BAGS, LEAST_FEATURES, EXCESS_KURTOSIS = 200, 20, 0.2
 
 
 @dataclass(frozen=True)
 class LearningProblem:
-    """What every candidate is given: y are signs, or numbers of zero mean and unit variance."""
+    """The input of every candidate: y are signs, or numbers of zero mean and unit variance."""
 
     views: Any
     y: np.ndarray
@@ -59,7 +59,7 @@ class LearningProblem:
     groups: np.ndarray | None = None
 
     def calibrated(self, scores: np.ndarray) -> Calibration:
-        """What turns held-out scores into log odds (Platt), with its loss; of numbers, their squared error."""
+        """The calibration of held-out scores (Platt) and its loss; for numbers, their squared error."""
         if self.classes:
             return fit_calibration(scores, self.y, self.weights)
         return Calibration(loss=float(self.weights @ (scores - self.y) ** 2 / (2.0 * self.weights.sum())))
@@ -85,7 +85,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may vote; `kind` says how it is fitted."""
+    """A candidate by its name; `kind` is how it is fitted."""
 
     name: str
     view: str
@@ -159,7 +159,7 @@ def _readout(
 def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
     """Tied heads (`joint_heads`) at falling ridges: each fit starts the next, all folds and the whole at once.
 
-    They look for tokens of one side: both are tried at the first ridge, and the better one goes on.
+    They look for tokens of one class: both classes are tried at the first ridge, and the better one is kept.
     """
     bags, weights = problem.views[candidate.view], weights_without_folds(problem.weights, problem.folds)
     paths = [_path(candidate, problem, bags, weights, side) for side in problem.sides]
@@ -169,7 +169,7 @@ def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
     for step in paths[chosen]:
         if step.loss < best.loss:
             best = step
-        # The held-out loss, a sum over bags, has risen by more than chance explains: smaller ridges will not do better.
+        # The held-out loss, a sum over bags, has risen by more than its sampling error: smaller ridges will not do better.
         elif len(problem.y) * (step.loss - best.loss) > CHANCE_GAIN:
             break
     side = problem.sides[chosen]
@@ -201,9 +201,7 @@ def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np
     for ridge in candidate.ridges:
         heads = fit_heads(bags, y, weights, problem.loss, ridge, heads, SEARCH_TOLERANCE)
         z = side * decisions(heads, bags)
-        if (
-            not problem.folds
-        ):  # nothing can be held out: the training loss tells the sides apart, the first ridge serves
+        if not problem.folds:  # nothing can be held out: choose the side by the training loss, and the first ridge
             loss = float(problem.weights @ problem.loss.value(side * z[-1], y))
             yield _Step(ridge, heads[-1], None, Calibration(), loss)
             return
@@ -246,7 +244,7 @@ CANDIDATES = (
 
 
 def chosen_candidates(wanted: Any, known: Sequence[Candidate]) -> list[Candidate]:
-    """What the parameter `candidates` of a learner stands for."""
+    """The candidates from a learner's parameter."""
     names = [candidate.name for candidate in known]
     if isinstance(wanted, str) and wanted == "auto":
         return list(known)
@@ -263,20 +261,20 @@ def chosen_candidates(wanted: Any, known: Sequence[Candidate]) -> list[Candidate
 
 
 def try_candidates(candidates: Sequence[Candidate], problem: LearningProblem) -> list[Tried]:
-    """All candidates, validated; the likelihood ratio where tokens look like Gaussian noise, or nothing else is asked for."""
+    """All candidates, validated; the likelihood ratio where tokens look like Gaussian noise, or as the only candidate."""
     bags, others = problem.views.bags, [c for c in candidates if c.kind != "likelihood"]
     if others and not any(looks_gaussian(bags, side * problem.y) for side in problem.sides):
         candidates = others
     tried: list[Tried] = []
     for candidate in candidates:
         tried.append(candidate.tried(problem))
-        if candidate.kind == "tied":  # the side of the signal is the bags', and found once
+        if candidate.kind == "tied":  # the side of the signal is a property of the bags, found once
             problem = replace(problem, sides=(tried[-1].side,))
     return tried
 
 
 def looks_gaussian(bags: Bags, signs: np.ndarray) -> bool:
-    """Whether the negative bags' tokens look like Gaussian noise, and there are enough bags to make use of it."""
+    """Whether the negative bags' tokens look like Gaussian noise, and there are enough bags."""
     if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
         return False
     rows = np.flatnonzero(np.repeat(signs < 0, bags.lengths))

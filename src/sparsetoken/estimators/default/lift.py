@@ -3,8 +3,8 @@
 A linear score cannot single out tokens that lie *between* others (an eight among digits, one bird among many), nor tokens
 that are merely large. The lift adds kernels exp(-gamma |x - x'|^2) with some training tokens, the landmarks (Nystrom): a
 wide one, gamma = 0.1 / median squared distance (sizes and quadratic shapes), of features scaled one by one, and a near one,
-gamma = 2 / median squared distance (near neighbours), of features that keep their relative sizes, as pixels should. Nothing
-looks at the labels.
+gamma = 2 / median squared distance (near neighbours), of features that keep their relative sizes, as pixels should. Labels are
+not used.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
 from ...bags.scratch import rowwise
 
-# Landmarks: three times the root of the number of tokens, within these bounds. With 100 of thousands of tokens a rare kind has
-# none near it; the time of a fit grows with their number.
+# Landmarks: three times the root of the number of tokens, within these bounds. Few landmarks among many tokens miss rare kinds;
+# the time of a fit grows with their number.
 FEWEST_LANDMARKS, MOST_LANDMARKS = 100, 300
-WIDE, NEAR = 0.1, 2.0  # gamma times the median squared distance; either alone loses points on musk1 or the hockey posts
-SAMPLED_TOKENS = 2000  # tokens whose moments stand for all: variances are then known to a few hundredths
+WIDE, NEAR = 0.1, 2.0  # gamma times the median squared distance: a kernel for sizes, and one for near neighbours
+SAMPLED_TOKENS = 2000  # tokens from which moments are estimated: variances are then known to a few hundredths
 # Times each part: the linear part and one kernel together have the variance for which the ridges were chosen.
 PART = 0.7
 
 
 def landmark_count(lift: Any, tokens: int) -> int:
-    """The number of landmarks that a learner's parameter `lift` stands for."""
+    """The number of landmarks from a learner's parameter `lift`."""
     if isinstance(lift, str) and lift == "auto":
         return int(np.clip(3.0 * tokens**0.5, FEWEST_LANDMARKS, MOST_LANDMARKS))
     return whole_number("lift", lift, 0)
@@ -102,7 +102,7 @@ def _scaled(scaler: BagScaler | None, tokens: Any) -> Any:
 
 @dataclass(frozen=True)
 class NystromKernel:
-    """phi(x) = k_m(x) @ projection - mean with k_m(x) the kernel with m landmarks, seen from their `center`."""
+    """phi(x) = k_m(x) @ projection - mean with k_m(x) the kernel with m landmarks, relative to their `center`."""
 
     center: np.ndarray
     landmarks: np.ndarray
@@ -126,7 +126,7 @@ def fit_kernel(landmarks: np.ndarray, width: float, sample: np.ndarray, variance
     apart = squared[squared > 0]
     gamma = width / float(np.median(apart)) if apart.size else 1.0
     values, vectors = eigh(np.exp(-gamma * squared))
-    keep = values > 1e-6 * values[-1]  # what lies below is rounding
+    keep = values > 1e-6 * values[-1]  # smaller eigenvalues are rounding
     projection = vectors[:, keep] / np.sqrt(values[keep])
     phi = np.exp(-gamma * squared_distances(sample - center, points)) @ projection
     total = float(phi.var(axis=0).sum())

@@ -1,4 +1,4 @@
-"""What the candidates of the default learner look at: several views of the same bags, each made when it is first asked for.
+"""The views of the bags that the candidates of the default learner use, each made when it is first needed.
 
     lifted      scaled tokens and two kernels of them (`lift`)
     tokens      the scaled tokens alone
@@ -6,7 +6,7 @@
     likeness    one token per bag: a kernel of these statistics
 
 Views are learnt from the training bags without their labels, so one view serves all folds of the inner validation. Features
-that are constant in training are left out (`varying_features`); how the others are ordered and signed decides nothing.
+that are constant in training are left out (`varying_features`); the order and signs of the others do not matter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _squares(part: Bags, scaler: BagScaler) -> np.ndarray:
 
 
 class BagViews(BaseEstimator):
-    """Learns the views that are asked for."""
+    """Learns the views that are needed."""
 
     def __init__(self, names: tuple[str, ...], landmarks: int, scale: bool):
         self.names = names
@@ -47,7 +47,7 @@ class BagViews(BaseEstimator):
         self.scale = scale
 
     def fit(self, bags: Bags, seed: int) -> BagViews:
-        """Learn the views; statistics when they are first asked for."""
+        """Learn the views; statistics when they are first needed."""
         self.varying_ = varying_features(bags)
         if not len(self.varying_):  # all tokens are alike
             self.varying_ = np.arange(1)
@@ -116,11 +116,11 @@ class BagStatistics(BaseEstimator):
         return bags.per_bag(self._of_part)
 
     def _of_part(self, part: Bags) -> np.ndarray:
-        # On the host: bags that differ in length are no work for a device.
+        # On the host: bags of different lengths do not suit a device.
         tokens = np.asarray(self.lift.scaled(part.tokens)).astype(np.float64, copy=False)
         mean = bag_mean(tokens, part.starts)
         least, largest = bag_extremes(tokens, part.starts)
-        with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
+        with np.errstate(over="ignore", invalid="ignore"):  # unscaled tokens may be of any size
             spread = np.sqrt(np.maximum(bag_mean(tokens**2, part.starts) - mean**2, 0.0))
         columns = [mean, largest, least, np.nan_to_num(spread, nan=0.0, posinf=0.0)]
         if self.lengths_differ_:

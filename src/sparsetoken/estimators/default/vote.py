@@ -2,15 +2,17 @@
 
 1. Views of the bags are learnt without labels (`views`).
 2. Every candidate is fitted without each of the inner folds, and scores the bags held out (`candidates`).
-3. The held-out scores choose each candidate's ridge, calibrate it, and share out the vote. With u_ki the calibrated held-out
+3. The held-out scores choose each candidate's ridge, calibrate it, and determine the shares of the vote. With u_ki the
+calibrated held-out
    score of candidate k for bag i (log odds; of numbers, the prediction), the shares c minimise
 
     n sum_i p_i l(sum_k c_k u_ki; y_i) + sum_k c_k log(K c_k)        over c >= 0, sum_k c_k = 1
 
    with p_i normalised weights, n the number of bags, K that of the candidates, and l the logistic (or half the squared) loss:
    equal shares where little is known, stacking where there are many bags.
-4. What has a share is fitted to all bags. The vote is calibrated once more as a whole and shrunk towards the class frequencies
-   (or the mean label) as far as chance explains it, and where a bag is unlike all training bags (`calibration`).
+4. Candidates with a share are fitted to all bags. The vote is calibrated once more as a whole and shrunk towards the class
+frequencies
+   (or the mean label) by as much as chance may explain it, and further where a bag is unlike all training bags (`calibration`).
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Vote:
-    """What votes, and what the vote says of bags that were held out."""
+    """The members of the vote, and its scores of held-out bags."""
 
     views: BagViews
     members: tuple[Member, ...]
@@ -79,7 +81,7 @@ class Vote:
         return total
 
     def evidence(self, bags: Bags) -> np.ndarray:
-        """What each token says for the second class (or a larger label)."""
+        """The evidence of each token for the second class (or a larger label)."""
         total, views = np.zeros(bags.n_tokens), self.views.of(bags)
         for m in self.explainers():
             scores = np.asarray(m.model.evidence(views[m.view].tokens))
@@ -99,7 +101,7 @@ def take_vote(candidates: list[Candidate], bags: Bags, problem: LearningProblem,
     """Views, candidates, shares and final fits; the problem comes without its views."""
     names = tuple(candidate.view for candidate in candidates)
     fitted = BagViews(names, landmarks, scale).fit(bags, problem.seed)
-    # Single precision is ample for choosing and fitting, and twice as quick; predictions keep the input's own.
+    # Single precision is ample for choosing and fitting, and twice as fast; predictions keep the input's precision.
     turn = -1.0 if problem.y[0] < 0 else 1.0
     y, sides = turn * problem.y, tuple(turn * side for side in problem.sides)
     problem = replace(problem, views=fitted.of(bags, np.float32), y=y, sides=sides)

@@ -34,15 +34,15 @@ from .noise import WhiteTokens
 # Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
 BALANCE_STEPS = 6  # of `_balanced`; probabilities stay far from underflow with the mean count within a factor of two
-# Where messages settle at all, 15 to 40 iterations are usual. Damping costs more than it brings: with it, half of the fits near
-# the threshold stay at their start. Only what has not settled by the middle goes on with half steps.
+# Where messages converge, 15 to 40 iterations are usual. Damping from the start would keep fits near the threshold at their
+# start, so only messages that have not converged half-way continue with half steps.
 ITERATIONS = 80
 KEPT_STRENGTH = 5  # iterations before the strength is learnt: the first fields are mostly noise
 TOLERANCE = 1e-4  # of the relative change of xhat, and ten times as much of the strength
-SEPARATIONS = (0.1, 15.0)  # mean field of signal tokens, in deviations of noise: from invisible to beyond doubt
-LEAST_OVERLAP = 0.02  # in the strength's estimate: a direction that is hardly known would make it any number
-WELL_SEEN = 0.5  # squared cosine from which the length of B_x tells it better than xhat does
-LEAST_COUNT = 0.5  # mean number of signal tokens per bag that a rate may stand for
+SEPARATIONS = (0.1, 15.0)  # bounds of the mean field of signal tokens, in standard deviations of the noise
+LEAST_OVERLAP = 0.02  # floor in the strength's estimate, which a poorly known direction would make arbitrary
+WELL_SEEN = 0.5  # squared cosine from which the length of B_x estimates it better than xhat does
+LEAST_COUNT = 0.5  # least mean number of signal tokens per bag of a rate
 LARGEST = 1e100  # evidence beyond this is cut off: sums over a bag stay finite
 
 
@@ -97,7 +97,7 @@ Prior = ExactCount | IndependentRate
 
 @dataclass(frozen=True)
 class Messages:
-    """Where message passing has arrived: xhat/sqrt d, theta, the prior, the mean of <x, signal> over noise tokens, and the
+    """The result of message passing: xhat/sqrt d, theta, the prior, the mean of <x, signal> over noise tokens, and the
     normalised field and vhat of each token."""
 
     signal: np.ndarray
@@ -129,7 +129,8 @@ def pass_messages(
     learn_rate: bool = False,
     start: Messages | None = None,
 ) -> Messages:
-    """Iterate the equations at the module's head; a strength of None is learnt, and so is the prior's rate if asked for."""
+    """Iterate the equations at the module's head; a strength of None is learnt, and so is the prior's rate with
+    `learn_rate`."""
     d, lengths = tokens.varying, lengths_of(starts, len(tokens))
     copies, expected = np.repeat(weights, lengths), prior.expected_share(lengths)
     theta = strength or (start.strength if start else _first_strength(float(np.mean(expected * lengths))))
@@ -173,7 +174,8 @@ def _first_strength(count: float) -> float:
 def _strength(fields: np.ndarray, shares: np.ndarray, overlap: float, seen: float) -> float:
     """theta = mu / sqrt m, mu the mean field of the signal tokens and m the squared cosine of xhat with xi.
 
-    m is |xhat|^2/d; where much is known of xi, that follows theta slowly, and the length of B_x beyond its noise tells m.
+    m is |xhat|^2/d; where xi is well known, that follows theta slowly, and m is estimated from the length of B_x beyond its
+    noise.
     """
     mu = float(shares @ fields) / max(float(shares.sum()), np.finfo(float).tiny)
     m = seen if seen > WELL_SEEN else max(overlap, LEAST_OVERLAP)
@@ -185,13 +187,13 @@ def _with_rate(rate: float, length: float) -> IndependentRate:
 
 
 def bounded(evidence: np.ndarray) -> np.ndarray:
-    """Evidence that sums over bags can hold, whatever the size of the tokens."""
+    """Evidence cut off so that sums over bags stay finite, whatever the size of the tokens."""
     return np.nan_to_num(np.clip(evidence, -LARGEST, LARGEST), nan=0.0)
 
 
 def token_evidence(tokens: WhiteTokens, signal: np.ndarray, strength: float, offset: float = 0.0) -> np.ndarray:
     """Log likelihood ratio "signal against noise" of single tokens: theta (<x, s> - offset) - theta^2 |s|^2 / 2."""
-    with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
+    with np.errstate(over="ignore", invalid="ignore"):  # unscaled tokens may be of any size
         fields = np.asarray(tokens @ signal.astype(tokens.dtype), dtype=np.float64)
         return bounded(strength * (fields - offset) - 0.5 * strength**2 * float(signal @ signal))
 

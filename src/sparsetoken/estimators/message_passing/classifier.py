@@ -52,7 +52,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     calibration_ : Calibration
         What turns log likelihood ratios into log odds.
     diagnostics_ : dict
-        What the training found out about itself.
+        Diagnostics of the training.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             fit = fit_ratio(scaled_bags(scaler, bags), side * signs, weights, strength, priors, whiten, counts)
             return side, scaler, fit
 
-        # Where both sides are tried, few priors tell them apart, and all are tried on the better one.
+        # Where both sides are tried, a few priors choose the side, and all are tried on the better one.
         several = len(sides) > 1
         best = min((tried(side, QUICK if several else COUNTS) for side in sides), key=lambda one: one[2].loss)
         self.side_, self.scaler_, fit = tried(best[0], COUNTS) if several and priors is None else best
@@ -143,7 +143,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         remarks = remarks_on({k: v for k, v in self.diagnostics_.items() if k != "converged"})
         if not self.diagnostics_["converged"]:
             remarks.append(
-                "message passing did not settle: these bags are far from the model; the calibration still holds"
+                "message passing did not converge: these bags are far from the model; the calibration still holds"
             )
         return remarks
 
@@ -188,11 +188,11 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """What scales the tokens; heavy tails that only bags with signal have are left as they are."""
         if true_or_false("scale", self.scale):
             return BagScaler(compress=True).fit(bags, signs)
-        # Whitening is blind to one unit for all features and to an origin: numbers of order one lose no digits.
+        # Whitening does not depend on a common unit and origin of the features: numbers of order one lose no digits.
         return BagScaler(clip=False, common=True).fit(bags) if whiten else None
 
     def _priors(self, bags: Bags, signs: np.ndarray) -> list[Prior] | None:
-        """The prior that `sparsity` stands for; None for "auto"."""
+        """The prior from `sparsity`; None for "auto"."""
         if isinstance(self.sparsity, str):
             if self.sparsity != "auto":
                 raise ValueError(f"sparsity must be 'auto', a whole number or a rate in (0, 1), got {self.sparsity!r}")

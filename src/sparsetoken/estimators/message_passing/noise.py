@@ -10,14 +10,14 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ...bags.scratch import row_blocks, rowwise
 
-SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)  # down to where rounding errors of variances begin
+SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)  # below, variances are rounding errors
 
 
 @dataclass(frozen=True)
 class Noise:
     """x -> (x - mean) @ whitening, from `count` tokens; features that never vary have no part in it.
 
-    The whitening is triangular, a tenth of the work of a symmetric root: messages do not feel a rotation.
+    The whitening is triangular, a tenth of the work of a symmetric root: messages are invariant under rotations.
     """
 
     mean: np.ndarray
@@ -34,7 +34,7 @@ class Noise:
 class WhiteTokens:
     """Tokens with their noise made white, for products with vectors alone: white copies are never made."""
 
-    __array_ufunc__ = None  # an array on the left leaves the product to this class
+    __array_ufunc__ = None  # NumPy leaves products with an array on the left to this class
 
     def __init__(self, tokens: Any, noise: Noise | None):
         self.tokens, self.noise = tokens, noise
@@ -60,7 +60,7 @@ class WhiteTokens:
 
 
 class TokenMoments(NamedTuple):
-    """Of some tokens x as seen from a common centre: how many, sum x and sum x x^T."""
+    """Moments of tokens x relative to a common centre: their number, sum x and sum x x^T."""
 
     tokens: int
     total: np.ndarray
@@ -82,8 +82,8 @@ def noise_of(
 ) -> Noise:
     """Mean and covariance C = (1 - s) S + s tr(S)/d I of the tokens of all parts, along the features that vary.
 
-    A shrinkage s of None is the one at which the first part's covariance makes the second part likeliest: directions of little
-    noise, the ones that matter most, keep their size where tokens are many.
+    With s = None it is the shrinkage at which the first part's covariance gives the second part the largest likelihood: where
+    tokens are many, directions of little noise, which matter most, are hardly changed.
     """
     shift = np.sum([part.total for part in parts], axis=0) / sum(part.tokens for part in parts)
     covariance = _covariance(parts, shift, varies)

@@ -19,7 +19,7 @@ from .noise import Noise, TokenMoments, WhiteTokens, moments, noise_of, varying_
 # Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
 # terms that vanish with many bags.
 ENOUGH = 1000
-QUICK = (1,)  # counts to try where time matters: with them a posterior takes no longer than the rate's
+QUICK = (1,)  # counts to try where time matters: their posterior takes no longer than that of a rate
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RatioFit:
 
 
 def usual_priors(lengths: np.ndarray, counts: tuple[int, ...] = COUNTS) -> list[Prior]:
-    """These counts and a rate: what to try where nothing is known of the signal tokens in positive bags of these lengths."""
+    """These counts and a rate: the priors to try for positive bags of these lengths where `sparsity` is "auto"."""
     length = float(np.median(lengths))
     exact: list[Prior] = [ExactCount(c) for c in counts if c == 1 or c <= length / 2]
     return [*exact, IndependentRate(min(0.5, 1.5 / length))] if length > 1 else exact

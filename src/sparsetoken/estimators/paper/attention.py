@@ -23,13 +23,13 @@ from .joint_heads import Head
 from .staged import StagedClassifier, attention_features, softmax_attention
 
 TRAININGS = ("staged", "joint", "tied")
-# What only one way of training uses, with the value that says it was left alone.
+# Parameters that only some trainings use, with their default values.
 STAGED_ONLY: dict[str, Any] = {"ridge": "auto", "split": "auto", "eta_w": 1.0, "eta_b": "auto", "query_by": "auto"}
 DESCENT_ONLY: dict[str, Any] = {"stages": "auto"}
 
 
 class AttentionClassifier(StagedClassifier):
-    """Single-layer attention over the tokens of a bag, then a linear readout: what `sparsetoken.forecast` forecasts.
+    """Single-layer attention over the tokens of a bag, then a linear readout: the classifier of `sparsetoken.forecast`.
 
     The staged training takes two gradient steps from zero on a part of the bags (D0), which give the query q, and fits
     the readout on the others (D1),
@@ -37,7 +37,7 @@ class AttentionClassifier(StagedClassifier):
         min over w, b of  sum_i p_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,    p_i: normalised weights.
 
     The joint training descends the mean loss in q, w and b together from zero, on all bags at every step; the tied one
-    has query and readout in one, z = log(mean exp(s <w, x_l>))/s + b (`descent` says how they step). With `scale=False` and
+    has query and readout in one, z = log(mean exp(s <w, x_l>))/s + b (`descent` has the equations). With `scale=False` and
     numbers for what the training uses, all three are exactly those of the theory: `sparsetoken.forecast` forecasts the
     staged training, `theory.trajectory(task, model.bag_model_, model.stages_)` the others. For real bags `BagClassifier` is the
     stronger learner.
@@ -56,12 +56,12 @@ class AttentionClassifier(StagedClassifier):
     eta_w : float
         Staged: learning rate of the readout in the first step.
     eta_b : float or "auto"
-        Staged: learning rate of the bias in the first step. "auto" takes the bias that balances the classes' slopes, with
-        which a rare class cannot turn the query round.
+        Staged: learning rate of the bias in the first step. "auto" takes the bias that balances the classes' slopes, with which
+        a rare class cannot reverse the query.
     stages : Stage, sequence of Stage or "auto"
         Joint and tied: the schedule, on all bags at every step (its alpha is not used). "auto" starts from the defaults of
-        `theory.design`, takes smaller steps where the tokens' largest variance asks for it, and stops where held-out bags do
-        best.
+        `theory.design`, takes smaller steps where the tokens' largest variance requires it, and stops where the held-out loss
+        is least.
     loss : str or Loss
         "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     scale : bool
@@ -73,12 +73,12 @@ class AttentionClassifier(StagedClassifier):
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     positive_label : label or None
-        The class whose bags hold the signal tokens; None: found out (`diagnostics_["signal_class"]`).
+        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`).
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
     query_by : str
-        Staged: "steps", the two gradient steps; "products:K", K products with the labelled second moment instead of their one,
-        for long bags and weak signals; "auto" tries two products as well, on all bags, where held-out bags choose anyway.
+        Staged: "steps", the two gradient steps; "products:K", K products with the labelled second moment instead of one, for
+        long bags and weak signals; "auto" tries two products as well, on all bags, where held-out bags choose anyway.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ class AttentionClassifier(StagedClassifier):
     query_by_ : str
         Staged: what the query's direction came from.
     stages_ : tuple of Stage
-        Joint and tied: the schedule that was run, with the bags' own alpha.
+        Joint and tied: the schedule that was run, with alpha = n/d of the bags.
     bag_model_ : BagModel
         Joint and tied: the model of the theory.
     calibration_ : Calibration
         What turns <w, f> + b (tied: the log mean) into log odds.
     diagnostics_ : dict
-        What the training found out about itself.
+        Diagnostics of the training.
     """
 
     def __init__(

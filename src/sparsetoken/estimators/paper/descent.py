@@ -33,7 +33,7 @@ from .two_steps import noise_scales, pooled_tokens
 
 KIND = {"joint": "free", "tied": "tied"}
 MODEL = {"joint": "attention", "tied": "tied"}
-# Steps of the default schedule on white tokens, and the most on tokens whose largest variance asks for smaller steps.
+# Steps of the default schedule on white tokens, and the most on tokens whose largest variance requires smaller steps.
 STEPS, MOST_STEPS = 30, 300
 POWER_STEPS = 20  # of the power iteration: step sizes need one digit of the largest variance
 # Sharpnesses s to choose from. The schedules that `theory.design` finds for one to three signal tokens among ten lie between.
@@ -42,7 +42,7 @@ SHARPNESSES = (1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Descended:
-    """What a descent arrived at."""
+    """The result of a descent."""
 
     head: Head
     stages: tuple[Stage, ...]
@@ -55,11 +55,11 @@ class Descended:
 def fit_descent(
     training: str, data: TrainingSet, stages: Stage | Sequence[Stage] | str, sharpness: float | str
 ) -> Descended:
-    """Descend the mean loss plus decay as the module's head says.
+    """Descend the mean loss plus decay by the equations of the module's docstring.
 
-    With "auto" for the stages, the schedule is the one from which `theory.design` sets out, its rates divided by the largest
+    With "auto" for the stages, the schedule is the one from which `theory.design` starts, its rates divided by the largest
     variance of the tokens where that exceeds white noise's, and held-out bags choose the step at which to stop; they choose
-    an "auto" sharpness as well, and calibrate. What is given is done as it is. A tied model treats the classes differently: it
+    an "auto" sharpness as well, and calibrate. Given values are used unchanged. A tied model treats the classes differently: it
     is fitted for every side that may hold the signal, and the least held-out loss decides (the training loss, where nothing is
     held out).
     """
@@ -129,7 +129,7 @@ def _descend(
     objective = shared_objective(kind, loss, sharpness, bags, signs, p, 0.0, scores)
     schedule = expand(stages, get_bag_model(MODEL[training]).directions)
     width = 2 * d if training == "joint" else d
-    # The passes know attention by its query with the sharpness in it; the schedule moves the direction without.
+    # The passes take attention's query times the sharpness; the schedule moves the query without it.
     inner = np.ones(width + 1)
     if training == "joint":
         inner[:d] = sharpness
@@ -150,7 +150,7 @@ def _descend(
 
 
 def _first_schedule(bags: Bags, alpha: float, directions: tuple[str, ...]) -> Stage:
-    """The schedule from which `theory.design` sets out, with rates for these tokens' largest variance."""
+    """The schedule from which `theory.design` starts, with rates for these tokens' largest variance."""
     varying = np.count_nonzero(np.asarray(bags.tokens.max(axis=0) != bags.tokens.min(axis=0)))
     white = (1.0 + np.sqrt(varying / bags.n_tokens)) ** 2  # the largest variance of as many white tokens
     slower = max(1.0, _largest_variance(bags.tokens) / white)
@@ -176,7 +176,7 @@ def _on_these_bags(stages: Any, alpha: float, directions: tuple[str, ...]) -> tu
     """The stages with these bags as their data; schedules on several data sets are refused."""
     found = as_stages(stages)
     if len(set(expand(found, directions).data_set)) > 1:
-        raise ValueError("stages must use one data set, all bags at every step: other schedules are for the theory")
+        raise ValueError("stages must use one data set, all bags at every step: others are for theory.trajectory")
     return tuple(replace(stage, alpha=alpha) for stage in found)
 
 

@@ -48,9 +48,9 @@ class ElementwiseAttentionClassifier(StagedClassifier):
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     positive_label : label or None
-        The class whose bags hold the signal tokens; None: found out (`diagnostics_["signal_class"]`).
+        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`).
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class ElementwiseAttentionClassifier(StagedClassifier):
     calibration_ : Calibration
         What turns <w, f> + b into log odds.
     diagnostics_ : dict
-        What the training found out about itself.
+        Diagnostics of the training.
     """
 
     def __init__(

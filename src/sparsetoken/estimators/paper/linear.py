@@ -123,7 +123,7 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
     def _training_set(
         self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
     ) -> TrainingSet:
-        """What the training is given; the bags are scaled."""
+        """The input of the training; the bags are scaled."""
         loss, seed = get_loss(self.loss), checked_seed(self.random_state)
         return TrainingSet(self._prepare(bags), signs, weights, groups, loss, seed, self._sides)
 
@@ -154,7 +154,7 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
 
 
 def readout_diagnostics(readout: Readout, features: Any, signs: np.ndarray) -> dict[str, Any]:
-    """How the training set stands to the readout."""
+    """The training set's size, capacity and training error for the readout."""
     n, d = features.shape
     raw = np.asarray(features @ readout.coef.astype(features.dtype)) + readout.bias
     wrong = float(np.mean(signs * raw <= 0))

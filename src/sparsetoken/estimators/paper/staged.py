@@ -1,4 +1,4 @@
-"""The four-stage training: two gradient steps on D0 give the query, a convex readout on D1 does the rest.
+"""The four-stage training: two gradient steps on D0 give the query, then a convex readout is fitted on D1.
 
     f_q(X) = X^T softmax(X q),     q = sharpness * q2 / (spread of <x, q2> over the noise tokens)
     min over w, b on D1 of  sum_i p_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2
@@ -31,11 +31,10 @@ from .two_steps import Steps, noise_scales, one_product, pooled_tokens, two_grad
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
 # 0.01) the best share lies between a third, for strong signals, and two thirds, for weak ones; the best of these three
 # has an error at most 4 % above that of the best share between 0.2 and 0.8.
-# On few bags every split starves one of the stages, and which bags land where decides the outcome: taking all bags twice is
+# With few bags every split leaves one of the stages too few, and the result depends on the split: using all bags for both is
 # tried as well.
 SPLITS: tuple[float | str, ...] = (0.35, 0.5, 0.65, "reuse")
-# Directions of the query to choose from: on long bags with a weak signal a second product halves the error and more, on short
-# ones a third adds nothing.
+# Directions of the query to choose from: on long bags with a weak signal a second product reduces the error by half or more.
 WAYS = ("steps", "products:2")
 # Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
@@ -67,7 +66,7 @@ def attention_features(part: Bags, queries: np.ndarray, attend: Attend) -> Any:
 
 @dataclass(frozen=True)
 class Staged:
-    """A query with its sharpness in it, the readout fitted after it, and how they came about."""
+    """A query times its sharpness, the readout fitted with it, and the settings that were used."""
 
     query: np.ndarray
     readout: Readout
@@ -79,7 +78,7 @@ class Staged:
 
 
 def products_of(query_by: str) -> int:
-    """How many products with the labelled second moment a name stands for."""
+    """The number of products with the labelled second moment of a name."""
     count = 1 if query_by == "steps" else number_of_products(query_by, 2)
     if count is None:
         raise rejection("query_by", query_by, f"auto, steps or products:K (K from 2 to {MOST_PRODUCTS})")
@@ -109,7 +108,7 @@ def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tupl
     sharpnesses = SHARPNESSES if given.sharpness == "auto" else (float(given.sharpness),)
     ridges = RIDGES if given.ridge == "auto" else (float(given.ridge),)
     first, *further = _ways(given, held_out="auto" in (given.split, given.sharpness, given.ridge))
-    # A direction that takes more data to find is tried on all bags where it may be.
+    # A direction that needs more data is tried on all bags where reuse is allowed.
     starts = [*((first, share) for share in splits), *((way, splits[-1]) for way in further)]
     settings = list(product(starts, sharpnesses, ridges))
     folds = data.folds() if len(settings) > 1 else []
@@ -217,7 +216,8 @@ class _Training:
         scores = np.empty((len(tried[0]) * block, len(self.data.signs)))
         jobs = [(held, query, i * block) for held, queries in zip(folds, tried) for i, query in enumerate(queries)]
         size = len(sharpnesses) * len(self.data.bags) * self.data.bags.n_features * self.data.bags.dtype.itemsize
-        # Where every pass reads files, features that memory has no room for lie in a temporary file; half of its disk is left.
+        # Where every pass reads files, features too large for memory go to a temporary file that takes at most half of the free
+        # disk.
         at_once = max(1, (max(FEATURE_BYTES, room_left() // 2) if self.data.bags.in_files else FEATURE_BYTES) // size)
         for first in range(0, len(jobs), at_once):
             some = jobs[first : first + at_once]
@@ -235,7 +235,8 @@ class _Training:
 
 
 def _mixed_order(signs: np.ndarray, seed: int, groups: np.ndarray | None = None) -> np.ndarray:
-    """A random order of the bags in which any run of bags holds both classes at nearly their own share; groups together."""
+    """A random order of the bags in which any run of bags holds both classes at nearly their frequencies; groups stay
+    together."""
     rng, place = np.random.default_rng(seed), np.empty(len(signs))
     for sign in (signs[0], -signs[0]):  # the class of the first bag first, whatever it is called
         group = np.flatnonzero(signs == sign)
@@ -267,8 +268,8 @@ def _parts(
 def _class_shares_kept(signs: np.ndarray, weights: np.ndarray, part: np.ndarray) -> np.ndarray:
     """Weights of a part of the bags in which each class has the share of the weight that it has among all bags.
 
-    Bags of equal weight are dealt out at their classes' shares already, and their weights stay as they are; a bag that
-    stands for many copies of itself is on one side only.
+    Bags of equal weight are split at the classes' frequencies already and keep their weights; a bag of large weight is on one
+    side only.
     """
     p = weights[part].copy()
     if np.ptp(weights) > 0:
@@ -293,7 +294,7 @@ class StagedClassifier(ReadoutClassifier):
     sharpness: float | str
     eta_w: float
     eta_b: float | str
-    query_by: str = "steps"  # elementwise attention has no other
+    query_by: str = "steps"  # the only one for elementwise attention
 
     def _fit_staged(
         self,

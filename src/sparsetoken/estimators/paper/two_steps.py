@@ -21,7 +21,7 @@ from ...losses import Loss, balancing_bias
 
 
 class Steps(NamedTuple):
-    """What two steps arrive at, one row per run of them."""
+    """The result of two steps, one row per run."""
 
     readout: np.ndarray
     bias: Any
@@ -89,9 +89,9 @@ def noise_scales(
     """Standard deviation of <x_l, q> over the tokens within bags of the noise class, and the side of the other, the signal's.
 
     Of the `sides` that may hold the signal it is the one that spreads more. In the model the tokens of the noise class are pure
-    noise and this is ||q||; on real bags, whose noise is neither white nor of unit size, it is what makes `sharpness` mean the
-    same thing. One value per query, with its row of weights; bags of weight zero are left out. Bags of one token have no
-    spread: then that over all tokens stands in.
+    noise and this is ||q||; on real bags, whose noise is neither white nor of unit size, it gives `sharpness` the same meaning.
+    One value per query, with its row of weights; bags of weight zero are left out. Bags of one token have no spread within
+    bags: then the spread over all tokens is used.
     """
     lengths = bags.lengths
     within = np.asarray(bags.per_bag(_squares_within, shared=(queries.T,))).T
