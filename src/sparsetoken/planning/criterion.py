@@ -1,9 +1,9 @@
 """What a plan is judged by: test error, as trained or at the best threshold, balanced error, AUC, or sensitivity.
 
-Every criterion has a `loss` form, which is least when all is well (the error itself, 1 - AUC, 1 - sensitivity), so that
-optimisers and root finders need only one direction. `error` is that of the classifier as it was trained, bias included.
+Every criterion has a `loss` form, to be minimised (the error itself, 1 - AUC, 1 - sensitivity), so that optimisers and root
+finders need only one direction. `error` is that of the classifier as it was trained, bias included.
 `threshold_error` and `balanced_error` are those at the best threshold on the score, and sensitivity that at the threshold
-which gives the specificity asked for: with rare positives the trained bias aims at the plain error and says "negative" to all.
+of the given specificity: with rare positives the trained bias minimises the plain error and predicts "negative" for all bags.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..task import Task
 from ..theory import ErmResult
 from ..theory.bayes.oracle import bayes_error, log_likelihood_ratios, threshold_error
 
-# Losses of attention below this rest on rarer draws than the theory's sampling holds, and may come out as small as 1e-37.
+# Losses of attention below this depend on rarer draws than the theory's sampling contains, and are not resolved.
 RESOLVED = 1e-4
 KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
 _LABELS = {
@@ -43,7 +43,7 @@ class Measured:
     standard_error: float
 
     def resolved(self) -> Measured:
-        """What is known of a loss that rests on draws: below RESOLVED no more than that it is at most that large."""
+        """A loss computed from draws: values below RESOLVED are only known to be at most RESOLVED."""
         if self.loss >= RESOLVED:
             return self
         return Measured(RESOLVED, max(RESOLVED / 2.0, self.standard_error))
@@ -113,7 +113,7 @@ class Criterion:
         return 1.0 - loss if self.larger_is_better else loss
 
     def chance(self, prevalence: float) -> float:
-        """Loss of a classifier that knows nothing."""
+        """Loss of chance."""
         if self.weighs_prevalence:
             return min(prevalence, 1 - prevalence)
         return 0.5 if self.specificity is None else self.specificity
@@ -139,7 +139,7 @@ class Criterion:
         return Measured(float(each.mean()), float(np.hypot(scatter, result.errors["balanced_error"])))
 
     def losses_at(self, x: np.ndarray, population: Population) -> np.ndarray:
-        """Losses of readouts on a population at its own prevalence.
+        """Losses of readouts on a population at its prevalence.
 
         Parameters
         ----------

@@ -5,8 +5,8 @@ of bags improves has b = 0. We write e = a + b for the loss at n1 and rho = a/e 
 points do not determine three numbers, so all laws are kept that the points allow: a grid over (e, rho, c), weighted by prior
 and likelihood. What the curve will be at n, and how many bags a target needs, are quantiles over the grid. Priors: e and rho
 have the arcsine law (Jeffreys' for a share: curves that level off completely, or not at all, are likelier than those between),
-c is log-normal around 1 with a factor e as its spread. That no number of bags improves the learner (rho = 1) is a hypothesis by
-itself, of prior probability FLAT.
+c is log-normal around 1 with a factor e as its spread. That no number of bags improves the learner (rho = 1) is a separate
+hypothesis, of prior probability FLAT.
 
 The likelihood is normal, with the binomial variance of the bags tested and the measured correlation between sizes, which share
 their test bags. Real curves are not quite of this family: every measured point may depart from it.
@@ -111,7 +111,7 @@ class Extrapolation:
         e, rho, c, prior = self._grid()
         weight = np.log(prior) + self._log_likelihood(self._law(e, rho, c, np.array(self.curve.sizes)))
         weight = np.exp(weight - weight.max())
-        # Systematic draws: every grid point as often as its weight says, to within one.
+        # Systematic draws: every grid point in proportion to its weight, to within one.
         places = (np.arange(_DRAWS) + 0.5) / _DRAWS * weight.sum()
         rows = np.searchsorted(np.cumsum(weight), places).clip(max=len(weight) - 1)
         return e[rows], rho[rows], c[rows]
@@ -278,6 +278,6 @@ class Extrapolation:
         return pd.DataFrame(rows, columns=["n", "value", "standard_error", "low", "high", "measured"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Measured points, forecasts at 1, 2 and 4 times the bags, and where the curve levels off."""
+        """Measured points, forecasts at 1, 2 and 4 times the bags, and the level that the curve approaches."""
         rows = [{"n": k * self.curve.n, **self.at(k * self.curve.n).to_dict()} for k in TIMES]
         return {"measured": self.curve.to_dict(), "forecast": rows, "floor": self.floor().to_dict()}

@@ -27,7 +27,7 @@ from ..theory.finite_size import GROUPS, POINTS, SHARES, laws_at_size, readouts_
 from ..training import Training
 from .criterion import Criterion, Measured
 
-REMAINDER = 2.0  # times 1/d and 1/n1: the relative standard error for what is not forecast (see benchmarks/plans.py)
+REMAINDER = 2.0  # times 1/d and 1/n1: the relative standard error for the neglected terms (see benchmarks/plans.py)
 _SHARES = 129  # shares of positives that the error as trained is averaged over: there the bias decides
 # Of queries drawn while settings are chosen, of those behind the reported forecast, and of simulated data sets.
 SEARCH_SEED, REPORT_SEED, SIMULATION_SEED = 0, 1, 2
@@ -51,7 +51,7 @@ def averaged_readout(
 
 @dataclass(frozen=True)
 class ForecastAt:
-    """What a classifier is expected to reach with n0 + n1 bags in dimension d.
+    """A classifier's expected result with n0 + n1 bags in dimension d.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class ForecastAt:
 
 
 def remainder(loss: float, n: int, d: int) -> float:
-    """Standard error for what a forecast at given size leaves out, of relative order 1/d and 1/n."""
+    """Standard error for the neglected terms of a forecast at given size, of relative order 1/d and 1/n."""
     return REMAINDER * loss * math.hypot(1 / n, 1 / d)
 
 

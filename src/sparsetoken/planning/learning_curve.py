@@ -1,8 +1,8 @@
 """`measure_curve`: a learner's learning curve on the bags at hand, measured on parts of them.
 
 Every bag is predicted by learners that have not seen it. The bags are split into folds; for each fold, one random order of
-the other bags is drawn and the learner is trained on its first bags, as many as each size says, so that the training sets
-of one fold are nested and all sizes are tested on the same bags: what differs between them is the number of bags alone.
+the other bags is drawn and the learner is trained on its first bags, as many as each size, so that the training sets of one
+fold are nested and all sizes are tested on the same bags: they differ in the number of training bags only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MeasuredCurve:
     tested : float
         Number of independent bags that a loss rests on: those predicted, or those of the class that the criterion counts.
     chance : float
-        Loss of a learner that knows nothing.
+        Loss of chance.
     n : int
         Bags there are.
     fits : int
@@ -65,7 +65,7 @@ class MeasuredCurve:
 
     @property
     def standard_errors(self) -> tuple[float, ...]:
-        """Of the losses, from the number of bags tested; one wrong and one right bag are added."""
+        """Standard errors of the losses, from the number of bags tested; one wrong and one right bag are added."""
         m = self.tested
         shares = [(loss * m + 1.0) / (m + 2.0) for loss in self.losses]
         return tuple(float(np.sqrt(p * (1 - p) / m)) for p in shares)
@@ -234,12 +234,12 @@ def _design(
 
 def _fitted(make: Callable[[], Any], bags: Any, positive: np.ndarray, rows: np.ndarray) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # learners on small parts warn of weak fits: that is what is measured
+        warnings.simplefilter("ignore")  # learners on small parts warn of weak fits, which is expected here
         return make().fit(bags[rows], positive[rows])
 
 
 def nested_order(positive: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows in a random order of which every beginning has the classes in about the same shares."""
+    """The rows in a random order in which the first bags, however many, have the classes in about the same shares."""
     keys = np.empty(len(rows))
     for side in (True, False):
         where = np.flatnonzero(positive[rows] == side)

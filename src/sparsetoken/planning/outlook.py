@@ -1,4 +1,4 @@
-"""What each learner reaches at alpha = n/d samples, at its best settings, and with unlimited samples; what moves it most.
+"""Each learner's loss at alpha = n/d samples, at its best settings, and with unlimited samples; its sensitivities.
 
 attention         staged training, tuned (see `tuning`)
 pooled            ridge-regularised linear readout of the mean token, best ridge, all samples
@@ -41,7 +41,7 @@ _STEP = 0.05  # of the logarithm, in differences
 
 
 def learners_of(task: Task) -> tuple[str, ...]:
-    """The learners that can be used on a task's bags: all, but the vectorized one needs one length and independent tokens."""
+    """The learners for a task's bags: all of them, except that the vectorized one needs one length and independent tokens."""
     plain = len({kind.length for kind in task.kinds}) == 1 and task.correlation == 0
     return LEARNERS if plain else tuple(learner for learner in LEARNERS if learner != "vectorized")
 
@@ -171,7 +171,7 @@ class Outlook:
         return self.in_the_limit(learner, task, alpha) if simulated is None else simulated
 
     def limit(self, learner: str, task: Task) -> float:
-        """Loss with unlimited samples: the direction is known then, the representation is what remains."""
+        """Loss with unlimited samples, where the direction is known and only the representation limits it."""
         if task.mean_strength == 0:
             return self.criterion.chance(task.prevalence)
         if learner in ("pooled", "vectorized"):
@@ -227,14 +227,14 @@ def sensitivities(task: Task, training: Training, criterion: Criterion, d: int |
         if width == 0:  # a single token, which cannot be fewer
             continue
         up, down = (measured(*side[:2]) for side in sides)
-        # Common draws make the difference surer than its two ends; their errors in quadrature are an upper bound.
+        # Common draws make the difference more precise than its two ends; their errors in quadrature are an upper bound.
         error = float(np.hypot(up.standard_error, down.standard_error)) / width
         slopes.append(Slope(name, (up.loss - down.loss) / width, error))
     return sorted(slopes, key=lambda slope: -abs(slope.slope))
 
 
 def _moved(task: Task, training: Training, name: str, log_step: float) -> tuple[Task, Training, float]:
-    """Task and training with one parameter moved, and by how much (in logs) it has moved really."""
+    """Task and training with one parameter changed, and its actual change (in logs)."""
     factor = float(np.exp(log_step))
     if name == "samples":
         return task, training.but(alpha0=training.alpha0 * factor, alpha1=training.alpha1 * factor), log_step

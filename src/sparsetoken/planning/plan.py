@@ -1,4 +1,4 @@
-"""`plan`: given what a user has, what to do and what to expect."""
+"""`plan`: the best settings for given bags, and what to expect from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CURVE_FACTORS = tuple(2.0**k for k in range(-4, 5))  # times n
 
 @dataclass(frozen=True)
 class Expected:
-    """What a learner reaches at its best settings.
+    """A learner's expected result at its best settings.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Plan(Shown):
     slopes : tuple of Slope
         Of attention's loss, the steepest first.
     curve : tuple of dict
-        Rows (n, learner, value) of the predicted learning curves; empty unless asked for.
+        Rows (n, learner, value) of the predicted learning curves; empty without the question "curve".
     """
 
     task: Task
@@ -296,7 +296,7 @@ def _described(task: Task) -> str:
 
 
 def _short(row: Expected, criterion: Criterion) -> str:
-    """A value to two or three digits, with what it is where it is no forecast at this size."""
+    """A value to two or three digits, marked where it is a bound or a limit."""
     number = f"{row.value:.2g}" if criterion.shown(row.value) < 0.01 else f"{row.value:.3f}"
     if criterion.larger_is_better:
         number = f"{row.value:.3f}"

@@ -127,8 +127,9 @@ def _percent(probability: float) -> str:
 def _now(made: BagsPlan) -> str:
     """The value to expect with the bags at hand, as a sentence."""
     return (
-        f"With {made.n:,} bags, {made.learner} (the learner of `fit`) has {made.curve.curve.criterion.with_article} of about "
-        f"{made.now.value:.3f} ({_percent(made.now.level)} interval {_between(made.now)})."
+        f"With {made.n:,} bags, {made.learner} (the learner of `fit`) achieves "
+        f"{made.curve.curve.criterion.with_article} of about {made.now.value:.3f} "
+        f"({_percent(made.now.level)} interval {_between(made.now)})."
     )
 
 

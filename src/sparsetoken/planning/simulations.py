@@ -28,9 +28,9 @@ TRIALS = 8  # data sets
 MOST_FEATURES = (
     10_000_000  # numbers in a simulated readout's features, or in its gradient steps; beyond, nothing is simulated
 )
-_RARE_BAGS = 8  # of the rarer class, for which a draw lacks a class once in thousands
+_RARE_BAGS = 8  # expected bags of the rarer class: a draw then lacks a class once in thousands
 AFFORDABLE = 2**25  # numbers n L d of a data set for message passing: 134 MB in single precision, and seconds per fit
-TEST_BAGS = 20_000  # their number adds a standard error of at most .0035 per draw
+TEST_BAGS = 20_000  # test bags: they add a standard error of at most .0035 per draw
 
 
 def simulated_losses(task: Task, training: Training, d: int, model: str, criterion: Criterion) -> list[float]:
@@ -75,7 +75,7 @@ def message_passing_error(task: Task, n: int, d: int, seed: int, draws: int) -> 
 
     Data sets of up to `AFFORDABLE` numbers are drawn in full: the law is exact. Larger ones are replaced by data sets of the
     same n/d and L in fewer dimensions d', and error(d) = limit + (d'/d) (error(d') - limit), at least the limit. The standard
-    error has the test bags' part even where a few draws happen to agree, and the remainder of every forecast.
+    error includes that of the test bags, even where a few draws happen to agree, and that of the neglected terms.
     """
     shrink = min(1.0, (AFFORDABLE / (n * task.longest * d)) ** 0.5)
     small_d, small_n = max(2, round(shrink * d)), max(2, round(shrink * n))
@@ -95,7 +95,7 @@ def _error_of_a_draw(task: Task, n: int, d: int, seed: int) -> float:
     tokens, labels, signal = sample_bags(task, n, d, seed)
     model = MessagePassingClassifier(scale=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)  # a weak signal is what is measured
+        warnings.simplefilter("ignore", TrainingWarning)  # a weak signal is expected here
         model.fit([bag.astype(np.float32) for bag in tokens], labels)
     weights, origin = _affine_field(model)
     bags = draw_bags(task, TEST_BAGS, seed + 2**32, "_test").in_order_of_length()
@@ -125,7 +125,7 @@ def _affine_field(model: Any) -> tuple[np.ndarray, float]:
 
 
 def mean_loss(losses: Sequence[float], scatter: float = 0.0) -> Measured:
-    """Mean of simulated losses; `scatter` is a standard deviation between data sets that is known otherwise.
+    """Mean of simulated losses; `scatter` is the standard deviation between data sets by the forecast.
 
     A few trials of a skewed law have a small mean and a small deviation together, hence the larger of the two deviations.
     """
@@ -134,7 +134,7 @@ def mean_loss(losses: Sequence[float], scatter: float = 0.0) -> Measured:
 
 
 def combined(forecast: Measured, simulated: Measured) -> Measured:
-    """Both weighted by their errors; the error grows in proportion where they differ by more than these allow."""
+    """The mean of both, weighted by their errors; its error is scaled up where they differ by more than their errors."""
     errors = np.maximum([forecast.standard_error, simulated.standard_error], 1e-12)
     weights = errors**-2 / np.sum(errors**-2)
     loss = float(weights @ [forecast.loss, simulated.loss])

@@ -36,9 +36,9 @@ class Answer:
     Attributes
     ----------
     unknown : str
-        What was asked for: one of `UNKNOWNS`, or "crossing" (the n from which attention beats pooling).
+        The quantity solved for: one of `UNKNOWNS`, or "crossing" (the n from which attention beats pooling).
     learner : str
-        Of whom.
+        The learner.
     status : str
         "found": `value` is the answer; "always": met already at the low end searched (`value`); "impossible": the learner's
         limit is above the target; "beyond": not within the range searched (`value` is its end); "hard": `value` is
@@ -49,7 +49,7 @@ class Answer:
     words : str
         The answer as a sentence.
     task : Task or None
-        The task, with the value in it where a field of it was asked for.
+        The task, with the value in it where the unknown is a field of it.
     n, d : int or None
         Bags and dimension at the answer; None in the limit of large n and d.
     simulated, standard_error, spread : float or None
@@ -93,7 +93,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A learner, its task and size, and the loss aimed at; n is None where it is asked for, d in the limit."""
+    """A learner, its task and size, and the loss aimed at; n is None where it is the unknown, d in the limit."""
 
     outlook: Outlook
     task: Task
@@ -113,7 +113,7 @@ class Question:
 
     @property
     def goal(self) -> str:
-        """The learner and what it should reach, as a sentence begins."""
+        """The learner and its target, as the beginning of a sentence."""
         criterion = self.outlook.criterion
         return f"{NAMES[self.learner]} reaches {criterion.label} {criterion.shown(self.target):.3g}"
 
@@ -127,7 +127,7 @@ class Question:
 
     @property
     def precision(self) -> float:
-        """Of the answer's logarithm: simulated losses scatter, and take their time."""
+        """Tolerance of the answer's logarithm: larger for simulated losses, which scatter and are slow."""
         return 0.1 if self.learner == "message_passing" and self.d is not None else _PRECISION
 
     def answer(self, unknown: str, status: str, value: float | None, words: str) -> Answer:
@@ -153,7 +153,7 @@ def samples_needed(question: Question, first: float = 2.0) -> Answer:
 
     low = ALPHAS[0] if d is None else max(ALPHAS[0], 4 * LEAST_BAGS / d)
     bounds = low, max(ALPHAS[1], 2 * low)
-    if learner == "message_passing" and d is not None:  # every loss is simulated: begin where the limit says
+    if learner == "message_passing" and d is not None:  # every loss is simulated: begin at the answer of the limit
         first = limit_samples(question, learner, first, bounds).x
         bounds = max(low, fewest_simulated_bags(task) / d), bounds[1]
     status, alpha = falling_root(gap, first, *bounds, precision=question.precision)
@@ -170,7 +170,7 @@ def limit_samples(question: Question, learner: str, first: float, bounds: tuple[
 
 
 def _samples(question: Question, status: str, alpha: float) -> Answer:
-    """The answer to `samples_needed` in words."""
+    """The answer of `samples_needed` as a sentence."""
     if question.d is None:
         value, bags, about = alpha, f"{alpha:.3g} d bags", f"about {alpha:.3g} d bags (n/d, n and d large)"
     else:
@@ -275,8 +275,8 @@ def least_prevalence(question: Question) -> Answer:
     """The rarest positives, up to one half, with which a learner meets a target that does not weigh by prevalence."""
     if question.outlook.criterion.weighs_prevalence:
         raise ValueError(
-            f"prevalence cannot be solved for by {question.outlook.criterion}, which rare positives make small by "
-            "themselves; use the criterion balanced_error, auc or sensitivity@0.95"
+            f"prevalence cannot be solved for by {question.outlook.criterion}, which is small for rare positives "
+            "in any case; use the criterion balanced_error, auc or sensitivity@0.95"
         )
 
     def gap(pi: float) -> float:
@@ -294,7 +294,7 @@ def least_prevalence(question: Question) -> Answer:
 def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer:
     """n from which tuned attention beats tuned pooling by `ADVANTAGE` of pooling's loss.
 
-    At its gentlest settings attention is pooling, so without a margin the question has no answer.
+    At sharpness 0 attention is pooling, so without a margin the question has no answer.
     """
     assert outlook.d is not None
     share = f"{ADVANTAGE:.0%}"
@@ -341,7 +341,7 @@ def ask(unknown: str, question: Question, *more: Any) -> Answer:
     """The answer to a question; attention's sampled law cannot resolve the tails of its loss."""
     if question.learner != "attention" or question.target >= RESOLVED:
         return _SEARCHES[unknown](question, *more)
-    words = f"attention's forecast does not resolve losses below {RESOLVED:g}: ask for a larger target"
+    words = f"attention's forecast does not resolve losses below {RESOLVED:g}: use a larger target"
     return question.answer(unknown, UNRESOLVED, None, words)
 
 
@@ -419,7 +419,7 @@ def solve(
 
 
 def _expected(question: Question) -> Answer:
-    """What a learner is expected to reach."""
+    """A learner's expected value of the criterion."""
     criterion = question.outlook.criterion
     value = criterion.shown(
         question.outlook.measured(question.learner, question.task, question.alpha, thorough=True).loss

@@ -45,11 +45,11 @@ from .finite_size import (
 
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)  # searched
 LEAST_BAGS = 4  # in D0 and in D1
-# More bags, dimensions, bags per dimension and strength than anybody has: beyond, fixed points take minutes or lose digits.
+# Largest numbers of bags, dimensions, bags per dimension and strength: beyond, fixed points take minutes or lose digits.
 MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH = 10**9, 10**8, 100_000, 1000.0
 _STARTS = [(share, k, ridge) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0) for ridge in (0.03, 1.0)]
 _SIMPLEX = np.array([[0, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 1.2]])  # the search's first steps from a start, in z
-# Factors on (k, ridge) tried on queries drawn at the given size: the search knows their mean only.
+# Factors on (k, ridge) tried on queries drawn at the given size: the search uses their mean only.
 _MOVES = [(1.0, 3.0), (1.0, 1 / 3), (0.65, 1.0), (1.5, 1.0)]
 
 
@@ -92,7 +92,7 @@ class Settings:
 def mean_alignment(task: Task, training: Training, n0: int | None = None) -> tuple[float, float]:
     """(gamma, ||q2||) after the two steps, averaged over the realised share of positives among n0 bags (None: at pi)."""
     shares = [task.prevalence]
-    if n0 is not None:  # two points have the binomial's variance
+    if n0 is not None:  # two points with the binomial's variance
         deviation = (task.prevalence * (1 - task.prevalence) / n0) ** 0.5
         shares = [float(np.clip(task.prevalence + s * deviation, 1 / n0, 1 - 1 / n0)) for s in (-1, 1)]
     steps = [alignment(task.but(prevalence=p), training) for p in shares]
@@ -105,9 +105,9 @@ def best_rates(
 ) -> tuple[float, float | str]:
     """(eta_w, eta_b): the first step's rates that give the largest mean cosine of the query with the signal.
 
-    At pi = 1/2 the limit does not depend on eta_b; at a given n0 it does, since the bias has to make up for the realised
-    share of positives before the query is learnt. Centred residuals ("auto") are taken where they do better (unless
-    `centred` is false): with rare positives they do, while weak signals gain from a bias that leaves w1 in the query.
+    At pi = 1/2 the limit does not depend on eta_b; at a given n0 it does, since the bias has to compensate for the realised
+    share of positives before the query is learnt. Centred residuals ("auto") are taken where they do better (unless `centred`
+    is false): with rare positives they do, while weak signals gain from a bias that leaves w1 in the query.
     """
 
     def cosine_at(eta_w: float, eta_b: float | str) -> float:
@@ -116,8 +116,8 @@ def best_rates(
     def cosine(log_rates: Any) -> float:
         return cosine_at(*(float(rate) for rate in np.exp(log_rates)))
 
-    # The first step moves a positive bag's score by about eta_w (theta R/L)^2/4. Where that is large the readout is right about
-    # all positives before the query's step, which then follows the negatives and turns away from the signal.
+    # The first step moves a positive bag's score by about eta_w (theta R/L)^2/4. Where that is large the readout classifies all
+    # positives correctly before the query's step, which then follows the negatives and turns away from the signal.
     largest = min(0.0, -2 * math.log(0.5 * task.mean_strength * task.mean_sparsity / task.mean_length))
     first = max(((largest, b) for b in np.linspace(np.log(0.3), np.log(40.0), 8)), key=cosine)
     bounds = [(largest + np.log(0.1), np.log(30.0)), (np.log(0.05), np.log(100.0))]
@@ -139,7 +139,7 @@ class _Search:
         self.low, self.high = np.array([logit(shares), np.log(SHARPNESSES), np.log(RIDGES)]).T
 
     def training(self, z: Iterable[float]) -> tuple[Training, float, float]:
-        """The training that z stands for, its gamma and k."""
+        """The training at z, its gamma and k."""
         logit_share, log_k, log_ridge = (float(v) for v in z)
         alpha0 = float(expit(logit_share)) * self.alpha
         if self.d is not None:  # whole bags
@@ -157,7 +157,7 @@ class _Search:
         return unit.but(eta_q=k / per_rate if per_rate > 0 else 0.0), gamma, k
 
     def log_loss(self, z: Iterable[float]) -> float:
-        """log loss at z on few draws; that of twice chance where there is no fixed point, which no search ends at."""
+        """log loss at z on the search's fixed draws; that of twice chance where there is no fixed point."""
         training, gamma, k = self.training(z)
         law = attention_law(self.task, gamma, k).on_draws(POINTS // 4)
         try:
@@ -173,7 +173,7 @@ class _Search:
         return math.log(max(loss, 1e-12))
 
     def ends(self, near: Settings | None, thorough: bool) -> list[np.ndarray]:
-        """Where searches end, the best first: from a neighbour's settings, or from the best of a small grid."""
+        """The end points of searches, the best first: from a neighbour's settings, or from the best of a small grid."""
         if near is not None:
             start = [logit(near.share), math.log(max(near.sharpness, SHARPNESSES[0])), math.log(near.training.ridge)]
             starts = [np.clip(start, self.low, self.high)]
@@ -271,7 +271,7 @@ def _at_given_size(search: _Search, d: int, ends: list[np.ndarray], thorough: bo
                 lowest, training = there, moved
     forecast = forecast_of(training, GROUPS if thorough else 3, REPORT_SEED)
     if thorough and forecast is not None and forecast.limit_error > 0.02 * search.criterion.shown(forecast.value):
-        forecast = forecast_of(training, GROUPS // 2, REPORT_SEED, 16 * POINTS)  # small losses rest on few of the draws
+        forecast = forecast_of(training, GROUPS // 2, REPORT_SEED, 16 * POINTS)  # small losses need many draws
     if forecast is None:
         raise ConvergenceError("no settings of attention have a fixed point here")
     gamma, norm = mean_alignment(search.task, training, forecast.n0)
