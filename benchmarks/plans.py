@@ -22,7 +22,7 @@ import numpy as np
 
 from sparsetoken import Task, simulate
 from sparsetoken.planning import Criterion, Expected, Outlook
-from sparsetoken.planning.finite_size import with_both_classes
+from sparsetoken.planning.forecast_at import with_both_classes
 from sparsetoken.planning.plan import expected_of
 from sparsetoken.planning.simulations import message_passing_error
 

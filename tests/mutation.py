@@ -72,7 +72,7 @@ MUTANTS = [
         "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
-        "theory/fixed_point/equations.py",
+        "theory/fixed_point/prox_averages.py",
         "[first * A, bend * K, third * K, value[None]]",
         "[first * A, bend * K, third * jnp.sqrt(K), value[None]]",
         "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
@@ -84,13 +84,13 @@ MUTANTS = [
         "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
-        "theory/fixed_point/equations.py",
+        "theory/fixed_point/prox_averages.py",
         "(2.0 * deviation), -averages[1] / deviation**2)",
         "(2.0 * deviation))",
         "tests/theory/test_solver.py::test_jacobian_is_the_derivative_of_the_residual",
     ),
     Mutant(
-        "theory/fixed_point/equations.py",
+        "theory/fixed_point/prox_averages.py",
         "[explicit + through @ chain, chain[-1:]]",
         "[through @ chain, chain[-1:]]",
         "tests/theory/test_solver.py::test_jacobian_is_the_derivative_of_the_residual",
@@ -342,13 +342,13 @@ MUTANTS = [
         "tests/theory/test_golden.py::test_reference_value[9-theory.bayes_limit]",
     ),
     Mutant(
-        "simulation/samplers/implicit.py",
+        "simulation/samplers/token_products.py",
         "other.images.products(vector) - other.basis.products(image)",
         "other.images.products(vector)",
-        "tests/simulation/test_implicit_gaussian.py::test_answers_are_those_of_one_matrix",
+        "tests/simulation/test_token_products.py::test_answers_are_those_of_one_matrix",
     ),
     Mutant(
-        "simulation/samplers/implicit.py",
+        "simulation/samplers/token_products.py",
         "block + (along_E[which] - block @ E.T) @ E",
         "block + along_E[which] @ E",
         "tests/simulation/test_reuse.py::test_features_agree_with_the_products_before_them",

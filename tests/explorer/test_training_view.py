@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, forecast, theory
-from sparsetoken.explorer import answers, create_app, points
+from sparsetoken.explorer import answers, create_app, forecasts
 from sparsetoken.explorer.answers import code_of, numbers
-from sparsetoken.explorer.points import Superseded, wanted_while
+from sparsetoken.explorer.forecasts import Superseded, wanted_while
 from sparsetoken.explorer.state import DEFAULTS
 from sparsetoken.theory.errors import UnstableTrainingWarning
 from tests.explorer.asking import ask, follow, state_of, trace
@@ -82,7 +82,7 @@ def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
 )
 def test_bags_of_a_training_page_are_bounded(changes, bags):
     state = state_of(**{"view": "training", **changes})
-    assert points.bags_for(state.task, state.descent) == bags
+    assert forecasts.bags_for(state.task, state.descent) == bags
 
 
 def run_of(errors, **details):
@@ -123,7 +123,7 @@ def test_an_unstable_training_is_remarked_on_the_page_and_nowhere_else(monkeypat
     state = state_of(**{**TIED, "rate_w": 77})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = points.descent_curve(state.task, state.descent, 1.0, state.training.loss)
+        found = forecasts.descent_curve(state.task, state.descent, 1.0, state.training.loss)
     assert found.details["unstable_from"] == 1
 
 

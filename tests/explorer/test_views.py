@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Deployment, forecast, theory
-from sparsetoken.explorer import answers, drawing, points
+from sparsetoken.explorer import answers, drawing, forecasts
 from sparsetoken.explorer.answers import code_of, numbers
 from sparsetoken.explorer.drawing import describe, differences, refined
+from sparsetoken.explorer.forecasts import Superseded, wanted_while
 from sparsetoken.explorer.maps import axis_values
-from sparsetoken.explorer.points import Superseded, wanted_while
 from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.theory import WarmStart
 from sparsetoken.theory.forecast import law_of
@@ -224,7 +224,7 @@ CASES = [
 @pytest.mark.parametrize("model", ["attention", "pooled", "vectorized"])
 def test_quick_points_lie_within_their_error_bars(changes, model):
     state = state_of(**changes)
-    quick, exact = (points.point(state.task, state.training, model, quick) for quick in (True, False))
+    quick, exact = (forecasts.point(state.task, state.training, model, quick) for quick in (True, False))
     bars = np.hypot(quick.standard_error, exact.standard_error)
     assert abs(quick.test_error - exact.test_error) <= 4 * bars + 1e-5
     assert quick.standard_error < 0.004
@@ -235,9 +235,9 @@ def test_a_point_does_not_depend_on_the_points_before_it():
     key = ("attention", "logistic")
     found = []
     for start in ([50.0, -50.0, 9.0, 30.0, -9.0], [np.nan] * 5, [0.5, 0.5, 0.0, 0.0, 0.0]):
-        points._starts[key] = WarmStart(np.array(start))
-        points.point.cache_clear()
-        found.append(points.point(state.task, state.training, "attention", quick=True).test_error)
+        forecasts._starts[key] = WarmStart(np.array(start))
+        forecasts.point.cache_clear()
+        found.append(forecasts.point(state.task, state.training, "attention", quick=True).test_error)
     assert found == pytest.approx([found[0]] * 3, abs=1e-5)
 
 

@@ -29,7 +29,7 @@ def compare(found, expected, count, slack):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "heads", [4]
-)  # two are tested elsewhere, below, and on two signals in tests/theory/test_signals.py
+)  # two are tested elsewhere, below, and on two signals in tests/theory/test_several_signals.py
 def test_the_forecast_is_the_limit(heads):
     found = rows(12, d=120, model=f"heads:{heads}")
     limit = forecast(TASK, TRAINING, f"heads:{heads}", accuracy=2e-3, with_capacity=False)

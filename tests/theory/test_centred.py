@@ -11,10 +11,10 @@ from sparsetoken import Task, Tokens, Training, simulate, theory
 from sparsetoken.cli.values import parse_values
 from sparsetoken.laws.coloured import spectrum_of
 from sparsetoken.losses import balancing_bias, get_loss
-from sparsetoken.simulation.samplers.implicit import ImplicitBags
 from sparsetoken.simulation.samplers.tensor import draw_signal
+from sparsetoken.simulation.samplers.token_products import ImplicitBags
 from sparsetoken.simulation.two_steps import steps_on, two_steps
-from sparsetoken.theory.signals import signals_alignment
+from sparsetoken.theory.several_signals import signals_alignment
 from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
 
 PAIR = Task(7, 2, 3.3, 0.35)

@@ -9,8 +9,8 @@ from sparsetoken._core.devices import double_precision
 from sparsetoken.activations import softmax
 from sparsetoken.simulation.heads import head_readout
 from sparsetoken.solvers.erm import fit_erm
-from sparsetoken.theory.fixed_point.equations import evaluate
 from sparsetoken.theory.fixed_point.heads import HeadsReadout
+from sparsetoken.theory.fixed_point.prox_averages import evaluate
 
 NUMBERS = ("test_error", "train_loss", "train_error", "norm_w", "bias", "auc", "sensitivity")
 

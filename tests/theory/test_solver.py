@@ -10,8 +10,8 @@ from sparsetoken import Task, Training, theory
 from sparsetoken._core.devices import in_double_precision
 from sparsetoken.losses import get_loss
 from sparsetoken.theory import alignment, attention_law, law_from_samples
-from sparsetoken.theory.fixed_point.equations import BLOCK, evaluate
 from sparsetoken.theory.fixed_point.plain import PLAIN, PlainReadout, quick_readout
+from sparsetoken.theory.fixed_point.prox_averages import BLOCK, evaluate
 
 LOSS = get_loss("logistic")
 

@@ -11,7 +11,7 @@ import pytest
 from sparsetoken import Stage, Task, theory
 from sparsetoken.bag_models import get_bag_model
 
-iteration = importlib.import_module("sparsetoken.theory.statics.iteration")
+equations = importlib.import_module("sparsetoken.theory.statics.equations")
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_statics.json").read_text())["cases"]
 TEN = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 LONG = Task(length=40, sparsity=1, strength=4.0, prevalence=0.5)
@@ -115,7 +115,7 @@ def test_an_unstable_end_is_said():
 
 
 def test_no_end_is_an_error_that_says_what_was_tried(monkeypatch):
-    monkeypatch.setattr(iteration, "STEPS", 3)
+    monkeypatch.setattr(equations, "STEPS", 3)
     with pytest.raises(theory.ConvergenceError, match=r"Anderson iteration .* lowered step by step"):
         theory.statics(TEN, "tied:2", 2.0, 0.2, sampling=theory.Sampling(256, 2))
 

@@ -33,7 +33,7 @@ _OWN_TYPES = (
     "sparsetoken.estimators.paper.linear.VectorizedClassifier",
     "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
     "sparsetoken.estimators.message_passing.noise.Noise",
-    "sparsetoken.estimators.message_passing.ratio.LikelihoodRatio",
+    "sparsetoken.estimators.message_passing.likelihood_ratio.LikelihoodRatio",
     "sparsetoken.estimators.message_passing.amp.ExactCount",
     "sparsetoken.estimators.message_passing.amp.IndependentRate",
     "sparsetoken.estimators.default.views.BagStatistics",

@@ -10,7 +10,7 @@ from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
 from ..theory import Capacity, alignment
 from ..training import Training
 from .drawing import MOST_POINTS, axis, error_axis, figure, line, log_axis, refined, upright
-from .points import Point, attempt, point, threshold
+from .forecasts import Point, attempt, point, threshold
 from .state import State
 
 MODELS = ("attention", "pooled", "vectorized")

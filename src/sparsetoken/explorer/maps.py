@@ -11,7 +11,7 @@ from scipy.interpolate import RectBivariateSpline
 from ..plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
 from ..simulation.two_steps import two_steps
 from .drawing import axis, figure, finite, log_axis, value_of
-from .points import Point, point
+from .forecasts import Point, point
 from .state import COLOURS, NUMBERS, State
 
 CELLS = 21  # values along each axis of a phase diagram; fewer where whole numbers run out

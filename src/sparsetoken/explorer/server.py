@@ -63,7 +63,7 @@ class Callbacks:
             from . import (
                 answers,
             )  # with the theory behind it, which takes a second: the first page does not wait for it
-            from .points import Superseded
+            from .forecasts import Superseded
 
             def check_page() -> None:
                 if self._latest.get(page_id, raw["key"]) != raw["key"]:

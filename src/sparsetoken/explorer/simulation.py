@@ -18,7 +18,7 @@ from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
 from .curves import MODELS, at_total
-from .points import REFUSALS, words_of
+from .forecasts import REFUSALS, words_of
 from .state import State
 
 FACTORS = (0.5, 1.0, 2.0)  # of the state's samples

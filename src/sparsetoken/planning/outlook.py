@@ -21,7 +21,7 @@ from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit, pool
 from ..theory.bayes.oracle import statistic
 from ..training import Training
 from .criterion import RESOLVED, Criterion, Measured
-from .finite_size import averaged_readout, solved
+from .forecast_at import averaged_readout, solved
 from .simulations import simulated_message_passing
 from .tuning import Settings, mean_alignment, tune_attention, tune_linear
 

@@ -22,7 +22,7 @@ from ..task import Task
 from ..theory import bayes_limit
 from ..training import Training
 from .criterion import Criterion, Measured
-from .finite_size import POINTS, SIMULATION_SEED, remainder, with_both_classes
+from .forecast_at import POINTS, SIMULATION_SEED, remainder, with_both_classes
 
 TRIALS = 8  # data sets
 MOST_FEATURES = (

@@ -8,7 +8,7 @@ gamma (a closed form), the rate of the query's step is the one that gives k, and
 
 is minimised by Nelder and Mead's method on log loss in z = (logit share, log k, log ridge), on a fixed set of draws.
 
-With a dimension d the loss is the one to expect at n = alpha d and d, not in the limit (`finite_size`): the search averages
+With a dimension d the loss is the one to expect at n = alpha d and d, not in the limit (`forecast_at`): the search averages
 over the realised shares of positives in D0 and D1, and the ends of the search are then compared, and moved a little, with
 queries drawn at this size.
 """
@@ -31,7 +31,7 @@ from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
-from .finite_size import (
+from .forecast_at import (
     GROUPS,
     POINTS,
     REPORT_SEED,

@@ -2,11 +2,11 @@
 
 from .._core.averages import mean_and_error
 from .heads import head_readout
-from .joint_end import simulate_end
+from .learn_directions import LearntDirections, learn_directions
 from .noise import RealNoise
-from .products import LearntDirections, learn_directions
 from .seeds import trial_seeds
 from .simulate import simulate
+from .simulate_end import simulate_end
 from .trajectory import joint_trajectory, mean_trajectory, simulate_trajectory
 from .trial import SimulationResult
 from .two_steps import two_steps

@@ -7,7 +7,7 @@ A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `sche
 
 It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are
 products with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
-`samplers.implicit`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler
+`samplers.token_products`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler
 draws all tokens.
 """
 
@@ -32,8 +32,8 @@ from ..trajectories import SCALARS, Trajectory, at_steps, mistakes, steps_tested
 from .noise import TokenDraw
 from .samplers import TensorData
 from .samplers.drawn_bags import sample_count
-from .samplers.implicit import ImplicitBags
 from .samplers.tensor import draw_signal
+from .samplers.token_products import ImplicitBags
 from .seeds import stream
 from .size import check_affordable, check_size
 

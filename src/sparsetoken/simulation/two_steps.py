@@ -22,10 +22,10 @@ from ..losses import balancing_bias
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
-from .products import SecondMoments, draw_moments, moments_of
+from .learn_directions import SecondMoments, draw_moments, moments_of
 from .samplers import TensorData
 from .samplers.drawn_bags import DrawnBags, draw_bags, sample_count
-from .samplers.implicit import ImplicitBags
+from .samplers.token_products import ImplicitBags
 from .seeds import stream
 from .size import check_size
 

@@ -26,7 +26,7 @@ from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length
 from .recovery import Recovery, recovery
 from .refit import refit
-from .signals import SignalsAlignment, signals_alignment
+from .several_signals import SignalsAlignment, signals_alignment
 from .statics.design_end import EndDesign, design_end
 from .statics.statics import statics
 from .sweep import ForecastGrid, erm_sweep, forecast_grid, sweep

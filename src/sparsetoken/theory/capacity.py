@@ -45,7 +45,7 @@ from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
 from ..results import Result
 from .errors import ConvergenceError
-from .fixed_point.equations import LARGEST_RESIDUAL, TOLERANCE
+from .fixed_point.prox_averages import LARGEST_RESIDUAL, TOLERANCE
 from .fixed_point.solver import SHORTEST, SUFFICIENT
 
 _ACCURACY, _HEADS_ACCURACY = 1e-3, 5e-3  # relative; the draws of several heads cost more

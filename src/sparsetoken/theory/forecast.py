@@ -27,7 +27,7 @@ from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
 from .fixed_point.readout import Accuracy
-from .signals import signals_alignment
+from .several_signals import signals_alignment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

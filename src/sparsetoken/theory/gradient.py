@@ -42,8 +42,8 @@ from ..plotting.show import Shown, axes_for
 from ..plotting.style import colour
 from ..task import Task
 from ..training import Training
-from .fixed_point.equations import Iterate, ScoreNodes, moments, quadrature
 from .fixed_point.plain import PLAIN, PlainReadout, plain_nodes
+from .fixed_point.prox_averages import Iterate, ScoreNodes, moments, quadrature
 from .forecast import law_of, readout_alpha
 from .step_formulas import alignment_formulas, bag_groups
 

@@ -28,7 +28,7 @@ from ...losses import Loss
 from ...solvers.erm import fit_erm
 from ..calibration import CHANCE_GAIN, Calibration, fit_calibration
 from ..labels import weights_without_folds
-from ..message_passing.ratio import QUICK, fit_ratio, held_out_ratios
+from ..message_passing.likelihood_ratio import QUICK, fit_ratio, held_out_ratios
 from ..paper.joint_heads import Head, decisions, fit_heads
 from ..paper.staged import attention_features, softmax_attention
 from ..paper.two_steps import pooled_tokens, two_gradient_steps

@@ -139,6 +139,6 @@ def simulate_end_trial(
     start: dict | None = None,
 ) -> dict[str, Any]:
     """Where joint training ends at finite d: run to convergence."""
-    from ...simulation.joint_end import simulate_end
+    from ...simulation.simulate_end import simulate_end
 
     return _end_row(simulate_end(task, model, alpha, decay, d, seed, loss=loss, start=start))

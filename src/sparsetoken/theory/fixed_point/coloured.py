@@ -44,7 +44,7 @@ from ...task import Task
 from ...training import Training
 from ..capacity import require_above_capacity
 from ..step_formulas import first_slopes, residual_moments, second_bias
-from .equations import ScoreNodes, blocks_of
+from .prox_averages import ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square

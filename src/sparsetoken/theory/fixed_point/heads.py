@@ -12,7 +12,7 @@ the score is Gaussian and its prox is scalar:
     P = alpha V B V,     B = E[K l'(r)^2],     D^2 = tr(B)/H
 
 V is held by a triangular factor, A = exp(logarithms) times a unit triangle; Q, which is singular for heads that are alike, by
-the logarithms of its diagonal and its correlations. In the terms of `equations`, A holds T, S and 1, and K the
+the logarithms of its diagonal and its correlations. In the terms of `prox_averages`, A holds T, S and 1, and K the
 lower triangle of the overlaps. For H = 1 these are the equations of `plain`.
 
 Eq. (17) of docs/theory.md.
@@ -34,7 +34,7 @@ from ...laws.measures import fresh_measures, trained_measures
 from ...results import entries
 from ...task import Task
 from ..capacity import require_above_capacity
-from .equations import SAME, ScoreNodes, blocks_of
+from .prox_averages import SAME, ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square
@@ -276,7 +276,7 @@ HeadsResult.problem = HeadsReadout
 
 
 def head_blocks(nodes: HeadNodes) -> tuple[ScoreNodes, ...]:
-    """The nodes of `equations`: T, S and 1 as columns, the lower triangle of K as overlaps."""
+    """The nodes of `prox_averages`: T, S and 1 as columns, the lower triangle of K as overlaps."""
     shape = (*nodes.y.shape, -1)
     rows, columns = np.tril_indices(nodes.K.shape[-1])
     linear = np.concatenate([nodes.T.reshape(shape), nodes.S.reshape(shape), np.ones((*nodes.y.shape, 1))], axis=-1)

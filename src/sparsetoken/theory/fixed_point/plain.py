@@ -1,7 +1,7 @@
 """The readout on a law of (T, S, kappa): its equations, and what is reported of it.
 
 Unknowns x = (m_q, m_u, log nu, b, log V): overlaps of w with qhat and u, norm of the rest, bias, and the step V of the prox. At
-a node T may have a Gaussian spread tau. In the terms of `equations`, A = (T, S, 1), K = (tau^2, kappa^2), and
+a node T may have a Gaussian spread tau. In the terms of `prox_averages`, A = (T, S, 1), K = (tau^2, kappa^2), and
 
     m = (m_q, m_u, b),   Q = (m_q^2, m_u^2 + nu^2),   V = (0, V)
     F1 = (ridge m_q + E[T l'(r)]) / D            D = sqrt(E[kappa^2 l'(r)^2])
@@ -34,7 +34,7 @@ from ...losses import Loss, get_loss
 from ...task import Task
 from ..capacity import require_above_capacity
 from ..errors import ConvergenceError
-from .equations import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
+from .prox_averages import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
 from .readout import FixedPoint, ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square, solve_square

@@ -24,7 +24,7 @@ from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
 from ..errors import accuracy_missed
-from .equations import Equations, ScoreNodes
+from .prox_averages import Equations, ScoreNodes
 from .solver import LONGEST, Solver
 
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99

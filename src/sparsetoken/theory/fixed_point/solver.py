@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.roots import NEWTON_STEPS
 from ...losses import Loss, balancing_bias
 from ..errors import ConvergenceError
-from .equations import Equations, Iterate, ScoreNodes, evaluate
+from .prox_averages import Equations, Iterate, ScoreNodes, evaluate
 
 SUFFICIENT = 1e-4  # share of the predicted fall that a step must bring (Armijo)
 SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge

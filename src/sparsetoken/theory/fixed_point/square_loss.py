@@ -24,7 +24,7 @@ import numpy as np
 from ..._core.roots import NEWTON_STEPS
 from ...laws.nodes import ROUNDING, Nodes
 from ...losses import Loss, Square
-from .equations import SAME
+from .prox_averages import SAME
 
 
 class SquareSolution(NamedTuple):

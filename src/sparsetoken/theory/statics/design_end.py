@@ -35,7 +35,7 @@ from ..bayes.limit import bayes_limit
 from ..design import DECAYS, SEARCH_DRAWS, SHARPNESS
 from ..dynamics.problem import Sampling
 from ..errors import ConvergenceError
-from .iteration import EndEquations, EndPoint, packed, unpacked
+from .equations import EndEquations, EndPoint, packed, unpacked
 from .statics import bags_in_memory, end_problem, end_replicate, first_end, statics
 
 STEP = 1e-4  # of the differences, relative

@@ -1,6 +1,6 @@
 """Where joint training ends: the exact limit of the stationary point of a bag model's regularised loss.
 
-The equations are in `iteration`, what one bag does in `local`. Here every quantity is averaged over independent replicates of
+The equations are in `equations`, what one bag does in `one_bag`. Here every quantity is averaged over independent replicates of
 the bags, which give the standard errors, and measured on fresh bags.
 """
 
@@ -26,8 +26,8 @@ from ...task import Task
 from ...trajectories import JointEnd, decay_by_direction
 from ..dynamics.problem import Sampling, TrainingProblem, problem_of, replicate_draws
 from ..errors import ConvergenceError, ReplicaSymmetryWarning
-from .iteration import EndEquations, EndPoint
-from .local import LocalBags
+from .equations import EndEquations, EndPoint
+from .one_bag import LocalBags
 
 # Bags per replicate, fewer where bags are long and directions many: their Hessians, N (L r)^2 numbers, stay below 2^21.
 BAGS, FEWEST_BAGS, HESSIAN_NUMBERS = 2048, 256, 2**21

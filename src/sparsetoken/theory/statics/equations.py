@@ -1,6 +1,6 @@
 """The equations between the order parameters of joint training's end, and how they are solved on one set of draws.
 
-With Lambda the decay and E over the bags of `local`, whose bias is found with them,
+With Lambda the decay and E over the bags of `one_bag`, whose bias is found with them,
 
     V = (alpha Lambda + hatV)^{-1},      hatV = -alpha E sum_l df_l/domega_l
     m = V hatm,                          hatm = -alpha theta E sum_l v_l dl/dH_l
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.problem import TrainingProblem
-from .local import LocalAverages, LocalBags, LocalModel, OrderParameters, left_out_scores, local_averages
+from .one_bag import LocalAverages, LocalBags, LocalModel, OrderParameters, left_out_scores, local_averages
 
 TOLERANCE = 1e-6  # of the undamped change of the order parameters, relative to the largest of their kind
 JUMPING_BAGS = 2.0  # bags that may still move back and forth at the end: each of N moves an average by about 1/N

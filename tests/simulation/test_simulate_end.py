@@ -1,14 +1,16 @@
 """Joint training run to its end: a stationary point, where theory puts it, and what leave-one-out fields know."""
 
+import importlib
+
 import numpy as np
 import pytest
 
 from sparsetoken import Task, simulate_end, theory
 from sparsetoken.bag_models import get_bag_model
 from sparsetoken.losses import get_loss
-from sparsetoken.simulation import joint_end
 from sparsetoken.simulation.samplers import TensorData
 
+module = importlib.import_module("sparsetoken.simulation.simulate_end")
 TEN = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 
 
@@ -28,7 +30,7 @@ class WithoutBag:
 def run_of(model="attention", task=TEN, d=12, n=40, decay=0.2):
     model = get_bag_model(model)
     bags = TensorData(task, n, d, 3, ":0")
-    return joint_end.JointObjective(bags, model, get_loss("logistic"), np.full(model.rank, decay))
+    return module.JointObjective(bags, model, get_loss("logistic"), np.full(model.rank, decay))
 
 
 def test_the_gradient_is_the_objectives():
@@ -50,7 +52,7 @@ def test_the_trace_is_that_of_the_inverse_hessian(monkeypatch):
         up, down = (run.objective((x + sign * 1e-5 * unit)[None], None)[1][0][:-1] for sign in (1, -1))
         columns.append((up - down) / 2e-5)
     inverse = np.linalg.inv(np.array(columns)).reshape(6, 2, 6, 2)
-    monkeypatch.setattr(joint_end, "PROBES", 300)
+    monkeypatch.setattr(module, "PROBES", 300)
     expected = np.einsum("iaib->ab", inverse) / run.n
     assert run.trace(theta, bias, 0) == pytest.approx(expected, rel=0.1, abs=0.05 * np.abs(expected).max())
 
@@ -68,7 +70,7 @@ def test_left_out_scores_are_those_of_a_training_without_the_bag():
         without.loss = WithoutBag(without.loss, np.where(np.arange(n) == i, 0.0, n / (n - 1.0)))
         again, _ = without.minimised(x)
         fields = np.concatenate(without.bags.fields(again[:-1].reshape(d, 1)))
-        really.append(joint_end.differentiate(run.model, fields[i : i + 1], float(again[-1]))[0][0])
+        really.append(module.differentiate(run.model, fields[i : i + 1], float(again[-1]))[0][0])
     moved, predicted = np.array(really) - z[:8], left_out[:8] - z[:8]
     assert np.corrcoef(moved, predicted)[0, 1] > 0.97
     assert np.abs(predicted - moved).mean() < 0.3 * np.abs(moved).mean()

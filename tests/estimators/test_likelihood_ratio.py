@@ -8,7 +8,7 @@ import pytest
 from sparsetoken import BagClassifier, Bags, Task
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.default.candidates import looks_gaussian
-from sparsetoken.estimators.message_passing.ratio import fit_ratio
+from sparsetoken.estimators.message_passing.likelihood_ratio import fit_ratio
 from sparsetoken.estimators.persistence import load_model, save_model
 from sparsetoken.theory import bayes_limit
 
