@@ -177,7 +177,7 @@ def test_what_cannot_be_done_there_is_said(both):
     with pytest.raises(ValueError, match="device must be 'auto' or 'numpy' for bags on a cluster, got 'cpu'"):
         PooledClassifier(device="cpu").fit(there, labels)
     model = AttentionClassifier(sharpness=1.5, ridge=0.1, split=0.5).fit(there, labels)
-    with pytest.raises(ValueError, match=r"not on a cluster: read the bags that you want \(bags.read\(index\)\)"):
+    with pytest.raises(ValueError, match=r"not on a cluster: read the bags with bags.read\(index\)"):
         model.token_scores(there)
     assert [len(scores) for scores in model.token_scores(there.read([0, 9]))] == there.lengths[[0, 9]].tolist()
 
@@ -254,7 +254,7 @@ def test_a_cluster_that_fails_is_one_line():
             pass
 
     for error, message in (
-        (KilledWorker(), "died again and again at the same bags, most likely for lack of memory"),
+        (KilledWorker(), "died repeatedly at the same bags, most likely for lack of memory"),
         (CancelledError(), "the connection to the Dask cluster was lost"),
         (OSError("gone"), "the connection to the Dask cluster was lost"),
     ):

@@ -219,7 +219,7 @@ def test_columns_that_are_named_twice(tmp_path):
         ("bag_id,label,f,label", "label"),
     ):
         (tmp_path / "t.csv").write_text(f"{header}\na,0,1,2\nb,1,3,4\n")
-        with pytest.raises(ValueError, match=f"t.csv has two columns '{name}'; give every column a name of its own"):
+        with pytest.raises(ValueError, match=f"t.csv has two columns '{name}'; give every column a different name"):
             read_bags(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("bag_id,label,f,f.1\na,0,1,2\nb,1,3,4\n")
     assert list(read_bags(tmp_path / "t.csv").bags.feature_names) == ["f", "f.1"]

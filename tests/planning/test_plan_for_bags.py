@@ -26,7 +26,7 @@ def test_the_answer_agrees_with_the_learner_on_fresh_bags(drawn, bags_plan):
     assert bags_plan.now.low - spread <= error <= bags_plan.now.high + spread
     assert bags_plan.learner == "BagClassifier" and bags_plan.needed.status == "met"
     lines = str(bags_plan).splitlines()
-    assert lines[0].startswith("With 240 bags, BagClassifier (the learner of `fit`) achieves a test error of about")
+    assert lines[0].startswith("With 240 bags, BagClassifier (the learner of `fit`) achieves a test error of")
     assert max(map(len, lines)) <= 80
     assert list(bags_plan.to_dict())[:4] == ["learner", "n", "now", "needed"]
     assert bags_plan.figure().axes[0].get_ylabel() == "test error"

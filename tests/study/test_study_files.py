@@ -225,8 +225,8 @@ def test_no_name_leaves_its_folder(name):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ("fixed = { strength = 3.0 }\ngrid = { strength = [1.0] }", "strength stands in fixed and in grid"),
-        ("points = [{ beta = 1.0 }]\ngrid = { beta = [2.0] }", "beta stands in points and in grid"),
+        ("fixed = { strength = 3.0 }\ngrid = { strength = [1.0] }", "strength is in fixed and in grid"),
+        ("points = [{ beta = 1.0 }]\ngrid = { beta = [2.0] }", "beta is in points and in grid"),
     ],
 )
 def test_an_argument_given_twice_is_refused(tmp_path, parts, message):

@@ -33,7 +33,7 @@ class Bags:
         column is not a feature); an (n, d) array without `ids` is one token per bag.
     ids : array-like or str, optional
         N bag ids for the rows of a flat X, or the name of the frame's column that holds them. The rows of a bag need
-        not be neighbours. Ids are told apart by value: 1 and "1" are two bags.
+        not be neighbours. Ids are compared with their types: 1 and "1" are two bags.
     mask : array-like, optional
         (n, L), True where a token of a padded (n, L, d) array is real.
     missing : "error", "keep" or "drop-token"
@@ -65,7 +65,7 @@ class Bags:
     starts: np.ndarray
     ids: np.ndarray
     feature_names: np.ndarray | None
-    # What was found out about bags that nobody else can change, such as the copy that a learner fits to; None: nothing is kept.
+    # Cached results about bags that nobody else can change, such as the copy that a learner fits to; None: nothing is cached.
     memory: dict[str, Any] | None
 
     def __init__(self, X: Any, ids: Any = None, mask: Any = None, *, missing: str = "error"):
@@ -84,7 +84,7 @@ class Bags:
             raise ValueError(f"the tokens have 0 feature(s) (shape={tokens.shape}) while a minimum of 1 is required.")
         self.tokens, self.starts, self.ids, self.feature_names = tokens, starts, names, features
         self.memory = X.memory if isinstance(X, Bags) else None
-        if self.memory is None:  # those with a memory have been checked, and nobody could change them since
+        if self.memory is None:  # bags with a cache have been checked, and nobody could change them since
             self._check_finite(missing)
         if missing == "drop-token":
             from .checks import without_missing  # which makes bags
@@ -96,9 +96,9 @@ class Bags:
     def from_files(cls, files: Any, labels: Any = None, **how: Any) -> Any:
         """Bags from a folder, one file per bag, as tools that extract features write them.
 
-        The files are read one after the other, some megabytes at a time. Tokens that take more than some megabytes in all lie
-        in a temporary file from then on (TMPDIR says where), and the estimators stream them from there: memory stays bounded
-        however large the folder is.
+        The files are read one after the other, some megabytes at a time. Tokens of more than some megabytes in all are copied
+        to a temporary file (in TMPDIR), from which the estimators stream them: memory stays bounded however large the folder
+        is.
 
         Parameters
         ----------
@@ -111,8 +111,7 @@ class Bags:
         **how
             `bag` and `label` ("bag_id" and "label", columns of tables), and what `read_bags` takes: `key`, `ignore`,
             `skip_unmatched`, `missing`, `executor`, `scheduler` and so on. On a Dask cluster nothing is copied: workers read
-            the files in every pass, some megabytes at a time, and the bags are `ClusterBags`, which some learners take (those
-            that refuse say so).
+            the files in every pass, some megabytes at a time, and the bags are `ClusterBags`, which only some learners accept.
 
         Returns
         -------
@@ -132,7 +131,7 @@ class Bags:
 
     @classmethod
     def trusted(cls, tokens: np.ndarray, starts: np.ndarray, ids: np.ndarray, names: np.ndarray | None) -> Bags:
-        """Bags from parts that are known to be right (nothing is checked)."""
+        """Bags from valid parts (nothing is checked)."""
         bags = cls.__new__(cls)
         bags.tokens, bags.starts, bags.ids, bags.feature_names = tokens, starts, ids, names
         bags.memory = None
@@ -141,12 +140,12 @@ class Bags:
     # -- what they are ------------------------------------------------------------------------------------------------
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep what was found out about these bags, where they have a memory."""
+        """Cache a result about these bags, where they have a cache."""
         if self.memory is not None:
             self.memory[name] = value
 
     def kept(self, name: str) -> Any | None:
-        """What `keep` was given; None where it was not."""
+        """The value given to `keep`; None without one."""
         return None if self.memory is None else self.memory.get(name)
 
     # An array with one row per bag is kept by the same names on a cluster, where bags in another order are the same bags.
@@ -169,7 +168,7 @@ class Bags:
 
     @property
     def shape(self) -> tuple[int]:
-        """(number of bags,): what cross-validation counts."""
+        """(number of bags,), for cross-validation."""
         return (len(self.starts),)
 
     @property
@@ -240,7 +239,7 @@ class Bags:
             first = last
 
     def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = (), size: int | None = None) -> Any:
-        """A pass over all bags, some megabytes at a time: what the work gives for every part, one below the other.
+        """A pass over all bags, some megabytes at a time: the results of all parts, concatenated.
 
         Sums over bags are written as passes so that they run where the bags are: here, or on the workers of a cluster
         (`ClusterBags`).
@@ -259,7 +258,7 @@ class Bags:
         Returns
         -------
         array
-            One row per bag, NumPy's or JAX's, as the work gives it.
+            One row per bag, an array of NumPy or JAX, as `work` returns it.
         """
         found = list(self._worked(work, own, shared, size))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
@@ -267,7 +266,7 @@ class Bags:
     def combined(
         self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
     ) -> Any:
-        """A pass over all bags: what the work gives for every part, combined (by default added) in the order of the bags.
+        """A pass over all bags: the results of all parts, combined (by default added) in the order of the bags.
 
         Parameters
         ----------
@@ -299,7 +298,7 @@ class Bags:
         return mean_tokens(self)
 
     def digests(self) -> np.ndarray:
-        """16 bytes per bag that say what it holds: bags of equal tokens have equal digests."""
+        """A digest of 16 bytes per bag: bags of equal tokens have equal digests."""
         return self.per_bag(digests_of_part)
 
     def scaled_by(self, scaler: Any) -> Bags:
@@ -320,7 +319,7 @@ class Bags:
         wanted : str
             "auto", "numpy", "cpu" or "gpu", as `devices.device_for` takes it.
         beside : int
-            Bytes that the work needs besides the tokens and what is made of them.
+            Bytes that the work needs besides the tokens and their copies.
 
         Returns
         -------
@@ -379,7 +378,7 @@ class Bags:
 
 
 def mean_tokens(bags: Any) -> Any:
-    """The mean token of every bag of `Bags` or `ClusterBags`, by a pass that is not made where they have kept it."""
+    """The mean token of every bag of `Bags` or `ClusterBags`, by a pass, unless it is cached."""
     means = bags.kept_rows(MEAN_TOKENS)
     if means is None:
         means = bags.per_bag(mean_tokens_of_part)
@@ -393,7 +392,7 @@ def mean_tokens_of_part(part: Bags) -> Any:
 
 
 def digests_of_part(part: Bags) -> np.ndarray:
-    """(bags, 16) bytes that say what each bag of a part holds."""
+    """(bags, 16) bytes: the digest of each bag of a part."""
     held = b"".join(
         blake2b((bag + bag.dtype.type(0)).tobytes(), digest_size=16).digest() for bag in part
     )  # -0.0 is 0.0

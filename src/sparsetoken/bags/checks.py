@@ -19,9 +19,9 @@ from .forms import checked_treatment, is_bag_list, is_groupby, shown
 from .scratch import row_blocks, rows_taken, rowwise
 from .segments import bag_sum, starts_of
 
-# What trains on a cluster, in words: the trainings that are few passes over the bags.
+# The learners that train on a cluster, for messages: those that take few passes over the bags.
 ON_CLUSTER = "PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged')"
-TOKENS_HERE = "this needs the tokens in this process, not on a cluster: read the bags that you want (bags.read(index))"
+TOKENS_HERE = "this needs the tokens in this process, not on a cluster: read the bags with bags.read(index)"
 
 
 def _fit_here(estimator: Any) -> str:
@@ -29,8 +29,8 @@ def _fit_here(estimator: Any) -> str:
     training = getattr(estimator, "training", None)
     shown = name if training is None else f"{name}(training={training!r})"
     return (
-        f"{shown} does not train on a cluster; {ON_CLUSTER} do. For others take Bags.from_files without an executor: it "
-        "streams the files from a disk of this machine"
+        f"{shown} does not train on a cluster; {ON_CLUSTER} do. For other learners use Bags.from_files without "
+        "an executor: it streams the files from a disk of this machine"
     )
 
 
@@ -42,7 +42,7 @@ def holds_bags(X: Any) -> bool:
 def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = False) -> Any:
     """X as Bags with finite float tokens; sets (reset) or compares n_features_in_ and feature_names_in_.
 
-    Missing values are treated as the estimator's parameter `missing` says, by default refused.
+    Missing values are treated by the estimator's parameter `missing`, by default refused.
     """
     missing = checked_treatment(getattr(estimator, "missing", "error"))
     bags = _as_bags(estimator, X, reset, on_cluster, "error" if missing == "error" else "keep")

@@ -19,10 +19,10 @@ from .reading.tables import Reading, UnreadableBag, labels_of
 from .scratch import room, row_blocks
 from .segments import Combination, Work, places_of, spread_of
 
-# Tokens that a worker reads at a time, in bytes. Large enough that a task costs more than its scheduling (a millisecond), small
-# next to a worker's memory; a single bag may be larger, and then lies in a temporary file of the worker.
+# Tokens that a worker reads at a time, in bytes. Large enough that a task takes longer than its scheduling (a millisecond),
+# small next to a worker's memory; a single bag may be larger, and is then kept in a temporary file of the worker.
 PART_BYTES = 2**26
-# Rows of all bags that a pass gives, in bytes, up to which they are kept in the memory of the process that asks.
+# Size of a pass's result (rows of all bags), in bytes, up to which it is kept in the memory of the calling process.
 ROW_BYTES = 2**28
 HEADERS = 256  # files whose headers are read by one task
 IN_FLIGHT = 3  # tasks per thread of the cluster that are under way: none idles, and results do not pile up
@@ -32,10 +32,10 @@ LOST = "the connection to the Dask cluster was lost, and with it this pass over 
 
 @dataclass(frozen=True)
 class ClusterBags:
-    """Bags on a cluster: the learners that say so are fitted to them by passes that the workers do part by part.
+    """Bags on a cluster: some learners are fitted to them by passes that the workers carry out part by part.
 
     `Bags.from_files(..., executor=client)` makes them. The workers must see the files under the same paths as this process. A
-    pass (`per_bag`, `combined`) is the same as on `Bags`, and gives the same to rounding: parts differ in where they are cut.
+    pass (`per_bag`, `combined`) gives the same as on `Bags` up to rounding, since the parts differ.
     """
 
     in_files: ClassVar[bool] = True  # every pass reads the tokens from files again
@@ -97,7 +97,7 @@ class ClusterBags:
         return replace(self, scaler=scaler)
 
     def close(self) -> None:
-        """Leave the cluster, if these bags were opened by a scheduler's address; a client of one's own stays open."""
+        """Close the connection, if these bags opened it by a scheduler's address; a client that was passed in stays open."""
         if self.connection is not None:
             self.connection.close()
 
@@ -145,14 +145,14 @@ class ClusterBags:
             self.keep_rows(DIGESTS, digests)
         return digests
 
-    # -- what a pass found out is not asked for again -------------------------------------------------------------------
+    # -- results of passes are cached -------------------------------------------------------------------------------------
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep what was found out about these bags, whatever their order (the last thing of each name)."""
+        """Cache a result about these bags, whatever their order (the last one of each name)."""
         self.memory[name] = self._selection(), value
 
     def kept(self, name: str) -> Any | None:
-        """What `keep` was given for the same bags, scaled in the same way, in any order; None where it was not."""
+        """The value given to `keep` for the same bags, scaled in the same way, in any order; None without one."""
         selection, value = self.memory.get(name, (None, None))
         return value if selection == self._selection() else None
 
@@ -161,12 +161,12 @@ class ClusterBags:
         self.keep(name, rows[np.argsort(self.rows, kind="stable")])
 
     def kept_rows(self, name: str) -> np.ndarray | None:
-        """What `keep_rows` was given, in the order of these bags."""
+        """The array given to `keep_rows`, in the order of these bags."""
         value = self.kept(name)
         return None if value is None else value[np.argsort(np.argsort(self.rows, kind="stable"))]
 
     def _selection(self) -> tuple[bytes, Any]:
-        """What tells these bags from other selections of the same folder, but for their order."""
+        """A key of these bags among other selections of the same folder, regardless of their order."""
         scaler = None
         if self.scaler is not None:
             fitted = sorted(vars(self.scaler).items())
@@ -188,7 +188,7 @@ class ClusterBags:
         return [*parts, order[first:]]
 
     def _part(self, rows: np.ndarray) -> ClusterBags:
-        """What a worker needs to know to read some of the bags."""
+        """What a worker needs to read some of the bags."""
         files = BagFiles(
             tuple(self.files.paths[row].absolute() for row in rows), tuple(self.files.ids[row] for row in rows)
         )
@@ -227,7 +227,7 @@ def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
     except Exception as error:
         if type(error).__name__ == "KilledWorker":
             raise ExecutorError(
-                "workers of the Dask cluster died again and again at the same bags, most likely for lack of memory"
+                "workers of the Dask cluster died repeatedly at the same bags, most likely for lack of memory"
             ) from error
         if type(error).__module__.startswith("distributed"):
             raise ExecutorError(LOST) from error
@@ -284,11 +284,11 @@ def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
 def _client(executor: Any, scheduler: str | None) -> Any:
     if not isinstance(executor, str):
         if scheduler is not None:
-            raise ValueError("scheduler belongs to executor='dask'; a client knows its own")
+            raise ValueError("scheduler belongs to executor='dask'; a client has its own")
         if not (hasattr(executor, "submit") and hasattr(executor, "nthreads")):
             raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {type(executor).__name__}")
         if getattr(executor, "asynchronous", False):
-            raise ValueError("executor must be a client that waits (asynchronous=False)")
+            raise ValueError("executor must be a synchronous client (asynchronous=False)")
         return executor
     if executor != "dask":
         raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {executor!r}")

@@ -1,4 +1,4 @@
-"""The forms in which people hold bags, each taken apart into flat tokens and the row where every bag starts."""
+"""The accepted forms of bags, each converted to flat tokens and the row where every bag starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REMEDY = (
 
 
 def taken_apart(X: Any, ids: Any = None, mask: Any = None) -> tuple:
-    """(tokens, starts, ids, feature names or None) of bags in any form but that of `Bags`, which says what the forms are."""
+    """(tokens, starts, ids, feature names or None) of bags in any form that `Bags` takes, except `Bags`."""
     if mask is not None:
         return _from_mask(X, mask)
     if ids is not None:
@@ -62,7 +62,7 @@ def is_groupby(X: Any) -> bool:
 
 
 def shown(name: Any) -> str:
-    """A bag's id (or a label) as messages give it: plain, without NumPy's type names."""
+    """A bag's id (or a label) as messages show it: without NumPy's type names."""
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 
@@ -80,7 +80,7 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise ValueError(f"the rows of the features{where} differ in length: bags are {FORMS}") from None
     if np.iscomplexobj(raw):
         raise ValueError(f"Complex data not supported: the features{where} must be real numbers")
-    if raw.dtype.kind in "mM":  # NumPy would count them in whatever unit they have
+    if raw.dtype.kind in "mM":  # NumPy would convert them to numbers in an arbitrary unit
         raise ValueError(f"the features{where} must be numbers, got dates or times ({raw.dtype})")
     try:
         return np.ascontiguousarray(raw, dtype=np.float32 if raw.dtype in (np.float16, np.float32) else np.float64)
@@ -102,7 +102,7 @@ def first_not_finite(tokens: Any, missing: str = "error") -> tuple[int, int, str
 
     Missing numbers pass where `missing` is anything but "error".
     """
-    # One quick pass: a sum is finite only if every entry is (an overflow is cleared up by the slow path).
+    # One quick pass: a sum is finite only if every entry is (the slow path handles overflow).
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(tokens.sum()):
             return None
@@ -203,7 +203,7 @@ def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"ids must hold one bag id per token ({count}), got {ids!r}")
     keys: Any = ids if hasattr(ids, "dtype") else list(ids)
     if isinstance(keys, list):
-        # NumPy would make one type of them all: 1 and "1" the same text, long integers the same float.
+        # NumPy would convert all to one type: 1 and "1" to the same text, long integers to the same float.
         one_kind = len({type(key) for key in keys}) == 1 and isinstance(keys[0], str | int | float | np.generic)
         array = np.asarray(keys) if one_kind else None
         if array is None or array.ndim != 1 or (isinstance(keys[0], int) and array.dtype.kind == "f"):
@@ -216,7 +216,7 @@ def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("there are no bags")
     try:
         codes, uniques = pd.factorize(keys)
-    except TypeError:  # lists and dicts cannot be told apart
+    except TypeError:  # lists and dicts cannot be compared as ids
         raise ValueError("the bag ids must be text or numbers, not lists or other objects") from None
     if codes.min() < 0:
         raise ValueError(f"token {int(np.argmin(codes))} has no bag id")

@@ -21,8 +21,8 @@ from .scratch import row_blocks, rowwise
 # Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, an exponential 9; one token in twenty that
 # carries a signal of four standard deviations gives 7, and should keep it.
 HEAVY = 10.0
-# A tail counts as the other class's own only if at least this many of its bags hold it: a value that one or two bags
-# hold says nothing about the next bag.
+# A tail counts as specific to the second class only if at least this many of its bags hold it: values in one or two bags need
+# not occur in the next.
 LEAST_CARRIERS = 5
 # The expected number of features whose carriers would all be of one class by chance alone must stay below this.
 CHANCE = 0.05
@@ -36,17 +36,16 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
     """Standardise every feature over all tokens of all bags: z = (x - mean) / standard deviation.
 
     A feature that is constant over the training tokens (up to rounding) becomes zero. Bags come back as `Bags`, a plain
-    table comes back as a table (in the container that `set_output` asks for).
+    table comes back as a table (in the container chosen by `set_output`).
 
     Parameters
     ----------
     compress : bool
         Whether heavy-tailed features (fourth moment E z^4 > 10; a Gaussian has 3) are compressed, z <- asinh(z), and
-        standardised again: linear within a standard deviation, logarithmic beyond. Rare features such as word counts
-        owe their standard deviation to a handful of outliers; compressed, no single token dominates a fit. If labels are
-        given, a feature is left alone where only the bags of the second class have the tail (E z^4 over the first
-        class's bags is at most 10) and several of them hold it: large values that
-        only these bags hold may be the signal itself.
+        standardised again: linear within a standard deviation, logarithmic beyond. The standard deviation of rare features,
+        such as word counts, comes from a handful of outliers; compressed, no single token dominates a fit. If labels are given,
+        a feature is left alone where only the bags of the second class have the tail (E z^4 over the first class's bags is at
+        most 10) and several of them hold it: large values that only these bags hold may be the signal itself.
     clip : bool
         Whether tokens are clipped to the range of the training tokens plus one standard deviation on either side
         (no margin for constant features), so that a value which training never saw cannot dominate a prediction.
@@ -57,7 +56,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (features,)
-        Mean of each feature and what it is divided by: its standard deviation (1 for a constant feature), or with
+        Mean and divisor of each feature: its standard deviation (1 for a constant feature), or with
         `common` one number for all.
     lowest_, highest_ : ndarray of shape (features,)
         Bounds of the scaled tokens, if `clip` is set.
@@ -161,7 +160,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
 
 
 # scikit-learn's own wrapper of `transform` cannot tell bags from tables, so it is switched off above, and `transform` wraps
-# tables itself; this says that `set_output` is served all the same.
+# tables itself; this declares that `set_output` is available.
 BagScaler._sklearn_auto_wrap_output_keys = {"transform"}
 
 
@@ -176,7 +175,7 @@ def _unchanged(block: Any) -> Any:
 
 
 class Moments(NamedTuple):
-    """What some tokens' features are like, in a form that can be merged (`merged_moments`)."""
+    """Moments of some tokens' features, in a form that can be merged (`merged_moments`)."""
 
     tokens: int
     low: np.ndarray
@@ -189,7 +188,7 @@ def _moments(
     bags: Any, change: Callable[[Any], Any] = _unchanged
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
-    least and greatest value; by one pass over the bags, which is not made where the bags have kept them."""
+    least and greatest value; by one pass over the bags, unless they are cached."""
     known = bags.kept(MOMENTS) if change is _unchanged else None
     found: Moments = bags.combined(part_moments, merged_moments, shared=(change,)) if known is None else known
     if known is None and change is _unchanged:
@@ -216,7 +215,7 @@ def _block_moments(tokens: Any) -> Moments:
     first, low, high = (
         np.asarray(row, dtype=np.float64) for row in (tokens[0], tokens.min(axis=0), tokens.max(axis=0))
     )
-    with np.errstate(over="ignore", invalid="ignore"):  # values too far apart: the caller finds out
+    with np.errstate(over="ignore", invalid="ignore"):  # values too far apart: the caller checks
         z = tokens - first
         shift = np.asarray(z.mean(axis=0))
         z -= shift
@@ -245,7 +244,7 @@ def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarra
 
 
 def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
-    """Which features have heavy tails, as `BagScaler` judges them."""
+    """Which features have heavy tails, by the rule of `BagScaler`."""
     tails = bags.kept(TAILS)
     if tails is None:
         tails = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known))

@@ -1,6 +1,6 @@
-"""Tokens larger than memory: what is made from memory-mapped tokens goes, block by block, to temporary files.
+"""Tokens larger than memory: results computed from memory-mapped tokens go, block by block, to temporary files.
 
-A file made here has no name and vanishes with the array on it. It lies where `tempfile` puts things (TMPDIR moves it).
+A file made here has no name and vanishes with its array. It is in `tempfile`'s folder (set by TMPDIR).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 from .._core.arrays import is_jax_array
 
 BLOCK_BYTES = 2**23  # small next to any memory
-# Rows that NumPy works on at a time: what a step makes is still near the processor when the next step reads it. Passes over
-# 16 MB took up to twice as long with 8 MB at a time, and up to three times as long with 128 kB.
+# Bytes of rows that NumPy works on at a time: a step's result is still in the cache when the next step reads it.
 ROW_BLOCK_BYTES = 2**21
 DEVICE_BLOCK_BYTES = 2**30  # on a JAX device: few, large steps
 
@@ -54,7 +53,7 @@ def room(shape: tuple[int, ...], dtype: Any, in_memory: int | None = None) -> np
 
 
 def _reserve(file: Any, size: int) -> None:
-    """Take the room of a file now: writing to a mapped page that a full disk has no room for would end the process."""
+    """Reserve a file's disk space now: writing to a mapped page on a full disk would end the process."""
     file.truncate(size)
     if not hasattr(os, "posix_fallocate"):
         return
@@ -62,7 +61,7 @@ def _reserve(file: Any, size: int) -> None:
         os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise _too_little(size) from None  # any other means that this file system cannot reserve
+            raise _too_little(size) from None  # any other error means that this file system cannot reserve space
 
 
 def _too_little(size: int) -> ValueError:

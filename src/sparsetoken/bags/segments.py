@@ -19,7 +19,7 @@ from .scratch import DEVICE_BLOCK_BYTES, ROW_BLOCK_BYTES
 
 Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
 Combination = Callable[[Any, Any], Any]  # two results of work -> one
-LARGEST_EXPONENT = 300.0  # up to which exponentials, and sums of many, are far from the largest and the least numbers
+LARGEST_EXPONENT = 300.0  # up to which exponentials, and sums of many, neither overflow nor underflow
 # Columns and numbers from which on sums over bags are quicker as a sparse product (up to eight times), and the longest bag for
 # which single precision allows it: rounding errors of sums grow with the root of the number of rows.
 WIDE, MANY, SHORT = 16, 2**16, 256
@@ -29,7 +29,7 @@ def lengths_of(starts: Any, total: int) -> Any:
     """Tokens per bag, from the bags' first rows (or their layout) and the number of all tokens."""
     if isinstance(starts, Layout):
         return (starts.rows < total).sum(axis=1)
-    lengths = np.empty_like(starts)  # in a few microseconds: short fits ask for it thousands of times
+    lengths = np.empty_like(starts)  # in a few microseconds: short fits call it thousands of times
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
     lengths[-1:] = total - starts[-1:]
     return lengths
@@ -129,9 +129,8 @@ def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
 def bag_exponentials(scores: Any, starts: Any) -> tuple[Any, Any, Any]:
     """exp(scores) up to a factor for each bag, its sum over each bag, and log mean exp(scores); columns each by itself.
 
-    The weights of `bag_softmax` are the exponentials over their sum. Who needs them only in products with something else of
-    the bag's divides that by the sum, and spares a pass over the tokens; where no score is large, the factor is one, which
-    spares two more.
+    The weights of `bag_softmax` are the exponentials over their sum. Where they are only summed over a bag, dividing the sum
+    afterwards saves a pass over the tokens; where no score is large, the factor is one, which saves two more.
     """
     if namespace(scores) is np and np.max(scores) <= LARGEST_EXPONENT and np.min(scores) >= -LARGEST_EXPONENT:
         weights = np.exp(scores)
@@ -151,8 +150,8 @@ def weighted_bag_sum(weights: Any, tokens: Any, starts: Any) -> Any:
 
 
 def _added_row_by_row(values: np.ndarray, starts: np.ndarray) -> bool:
-    """Whether a sparse product gives the same sums sooner, and as accurately: it adds one row after the other, where `reduceat`
-    goes through the columns one by one, adding pairs of pairs."""
+    """Whether a sparse product is faster and accurate enough: it adds rows one after the other, `reduceat` sums each column
+    pairwise."""
     if values.ndim != 2 or values.shape[1] < WIDE or values.size < MANY or not values.flags.c_contiguous:
         return False
     if values.dtype != np.float64:

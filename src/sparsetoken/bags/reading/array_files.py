@@ -36,11 +36,11 @@ from .torch_files import Tensor, described_tensors
 
 # What tools call the array of features, in the order in which they are looked for.
 KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
-MOST_ROWS = 2**48  # more than any disk holds; a header that says so is damaged
+MOST_ROWS = 2**48  # more than any disk holds; a header with a larger size is damaged
 
 
 # NumPy reads headers with Python's parser, which fails in Python 3.11 ("AST constructor recursion depth mismatch", CPython's
-# issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
+# issue 106905) if a garbage collection lets another thread, such as a Dask worker's, parse at the same time.
 _ONE_HEADER_AT_A_TIME = threading.Lock()
 
 
@@ -101,7 +101,7 @@ def _chosen(found: Mapping[str, Any], key: str | None, path: Path) -> Any:
         return next(iter(found.values()))
     if not found:
         raise UnreadableBag(f"{path} holds no array")
-    raise UnreadableBag(f"{path} holds several arrays, {listed(found)}: say which one is the features (key)")
+    raise UnreadableBag(f"{path} holds several arrays, {listed(found)}: name the one with the features (key)")
 
 
 def _two(shape: tuple[int, ...] | None, path: Path) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _npy_header(stream: Any, path: Path) -> tuple[tuple[int, ...], Any, np.dtype]:
-    """Shape, order and type of an array in NumPy's format; NumPy's own messages would say how to load it as a pickle."""
+    """Shape, order and type of an array in NumPy's format; NumPy's own messages would suggest loading it as a pickle."""
     prefix = np.lib.format.MAGIC_PREFIX
     if stream.read(len(prefix)) != prefix:
         raise UnreadableBag(f"{path} is not in NumPy's format")
@@ -209,7 +209,7 @@ def _pt(path: Path, key: str | None) -> Iterator[BagSource]:
             raise UnreadableBag(f"{path} must hold a tensor or a dict of tensors, it holds a {type(tensor).__name__}")
         shape = _two(tensor.shape, path)
         flat = Tensor(tensor.storage, tensor.member, tensor.offset, shape, tensor.strides[-2:])
-        flat.check(archive)  # before anybody makes room for so many rows
+        flat.check(archive)  # before memory for so many rows is allocated
         yield _source(path, shape, tensor.dtype, lambda: flat.numbers(archive))
 
 

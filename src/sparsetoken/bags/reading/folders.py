@@ -31,7 +31,7 @@ class BagFiles:
         return all(ending_of(path) in PARQUET for path in self.paths)
 
     def have_column(self, *columns: str) -> bool:
-        """Whether they are Parquet tables that have one of the columns: ids, or labels, of their own."""
+        """Whether they are Parquet tables with a column of ids or labels."""
         return self.are_tables and not set(columns).isdisjoint(_columns(self.paths[0]))
 
     def some(self, places: Iterable[int]) -> BagFiles:
@@ -41,13 +41,13 @@ class BagFiles:
 
 
 def means_files(path: Path) -> bool:
-    """Whether a path stands for files of single bags: a folder, a pattern, or a file that holds no more than one."""
+    """Whether a path names files of single bags: a folder, a pattern, or a file that holds a single bag."""
     one_bag = ending_of(path) not in (None, ".npz", *PARQUET)
     return one_bag or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
 def list_files(files: Any) -> BagFiles:
-    """The files that a pattern, a folder or a list of files stands for."""
+    """The files of a pattern, a folder or a list of files."""
     paths = _listed_paths(files)
     first: dict[str, Path] = {}
     for path in paths:
@@ -84,7 +84,7 @@ def _listed_paths(files: Any) -> list[Path]:
 
 
 def _matches(pattern: Path) -> Iterator[Path]:
-    """What a pattern stands for; signs such as [1] in the name of a folder that exists are no part of it."""
+    """The files of a pattern; characters such as [1] in the name of an existing folder are not part of the pattern."""
     folder = next((parent for parent in pattern.parents if parent.is_dir()), Path())
     inside = pattern.relative_to(folder)
     return (folder / name for name in glob.glob(str(inside), root_dir=folder, recursive=True))
@@ -150,7 +150,7 @@ Header = tuple[int, int, Any, np.dtype]  # tokens, features, their names and pre
 
 
 def header(path: Path, reading: Reading) -> Header:
-    """What a file with one bag says of it."""
+    """The size, feature names and precision of a file with one bag."""
     with opened_bag(path, reading.key, reading.aside) as source:
         return *source.shape, source.names, source.working_dtype
 
@@ -194,7 +194,7 @@ def _columns(path: Path) -> list[str]:
 
 
 def _gather_tables(files: BagFiles, reading: Reading) -> Held:
-    """Tables with ids, or labels, of their own: ids and labels are read first, then every row goes to its bag's place."""
+    """Tables with ids or labels: these are read first, then every row goes to its bag's place."""
     import pandas as pd
 
     there = _columns(files.paths[0])
@@ -238,7 +238,7 @@ def _head(path: Path, reading: Reading, wanted: Sequence[str]) -> tuple[Any, lis
 
 
 def _fill(tokens: np.ndarray, filled: np.ndarray, files: Iterable[Any], columns: list[str], missing: str) -> None:
-    """Put the rows of tables where their bags have room; `filled` is each bag's first row that is still empty."""
+    """Write the rows of tables to their bags' places; `filled` is each bag's first row that is still empty."""
     step = max(1, scratch.BLOCK_BYTES // (8 * len(columns)))
     for path, codes in files:
         first = 0

@@ -45,7 +45,7 @@ class BagFile:
     labels: np.ndarray | None
     groups: np.ndarray | None
     token_labels: np.ndarray | None
-    beside: dict[str, np.ndarray]  # what `beside` asked for, in the order of the tokens
+    beside: dict[str, np.ndarray]  # the columns of `beside`, in the order of the tokens
 
 
 def read_bags(
@@ -174,7 +174,7 @@ def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None
 
 
 def _token_columns(held: Held, kept: np.ndarray, reading: Reading) -> dict[str, np.ndarray]:
-    """What the files say of single tokens, in the order of the tokens; nothing where some tokens were left out."""
+    """The files' columns about single tokens, in the order of the tokens; none where some tokens were left out."""
     found = {name: held.columns[name] for name in (reading.token_label, *reading.beside) if name in held.columns}
     if not found or reading.missing == "drop-token":
         return {}
@@ -282,7 +282,7 @@ def _npz_feature_names(stored: np.ndarray, count: int, path: Path) -> np.ndarray
         raise ValueError(f"{path} names {len(names)} features, its tokens have {count}")
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"{path} has two features {twice!r}; give every feature a name of its own")
+        raise ValueError(f"{path} has two features {twice!r}; give every feature a different name")
     return names
 
 

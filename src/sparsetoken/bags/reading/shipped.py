@@ -1,4 +1,4 @@
-"""Real tokens that come with packages we need anyway: handwritten digits, photographs, text.
+"""Real tokens that come with the packages that we depend on: handwritten digits, photographs, text.
 
 They serve as noise that is not Gaussian (`simulation.noise`). Nothing is downloaded: digits and photographs are scikit-learn's,
 the text is the manual that Python ships for its own `help`. The photographs and the text are dependent within a bag, as

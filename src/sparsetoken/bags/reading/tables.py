@@ -1,4 +1,4 @@
-"""What files of bags say besides tokens: how they are read (`Reading`), tables, ids as text, labels as plain values."""
+"""Files of bags besides their tokens: how they are read (`Reading`), tables, ids as text, labels as plain values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class UnreadableBag(ValueError):
 
 @dataclass(frozen=True)
 class Reading:
-    """How files of bags are read: which columns are what, and what is done with them. `read_bags` says what each means."""
+    """How files of bags are read: which columns are what, and what is done with them. See `read_bags` for the fields."""
 
     bag: str = "bag_id"
     label: str = "label"
@@ -84,7 +84,7 @@ class Reading:
 
     @property
     def kept(self) -> str:
-        """What `Bags` does about missing values: tokens are left out later, once rows have been told apart."""
+        """What `Bags` does about missing values: tokens are left out later, once the rows of each bag are known."""
         return "error" if self.missing == "error" else "keep"
 
     @property
@@ -100,7 +100,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Held:
-    """Bags as files hold them, and the columns beside their features: a value for each row, `bag_of_row` says whose."""
+    """Bags as files hold them, and the columns beside their features: a value for each row, which belongs to bag
+    `bag_of_row`."""
 
     bags: Any
     bag_of_row: Any = None
@@ -109,7 +110,7 @@ class Held:
 
 
 def listed(names: Any) -> str:
-    """The first few names, as messages give them."""
+    """The first few names, for messages."""
     first = [repr(str(n)) for n in list(names)[:8]]
     return (", ".join(first) or "nothing") + (", ..." if len(list(names)) > 8 else "")
 
@@ -157,12 +158,12 @@ def feature_columns(
 
 
 def leave_out(column: str) -> str:
-    """What may be done about a column that should not count."""
+    """The remedy for a column that should not be a feature."""
     return f"leave the column out with ignore=[{column!r}] (--ignore {column}) if the table is right"
 
 
 def check_column(name: str, option: str, columns: Iterable[str], where: Any) -> None:
-    """See that a table has a column, or say by which option (of the function, and of the commands) to name another."""
+    """Raise ValueError where a table lacks a column; the message gives the option that names another."""
     if name not in columns:
         what = {"bag": "bag ids", "label": "labels"}.get(option, option)
         raise ValueError(
@@ -222,12 +223,12 @@ def check_names(names: Sequence[str], path: Path) -> None:
     """Refuse a table that names a column twice."""
     for name, count in Counter(names).items():
         if count > 1:
-            raise UnreadableBag(f"{path} has two columns {name!r}; give every column a name of its own")
+            raise UnreadableBag(f"{path} has two columns {name!r}; give every column a different name")
 
 
 @contextmanager
 def in_one_sentence(path: Path, what: str) -> Iterator[None]:
-    """What a damaged file makes NumPy, pandas, Arrow, zipfile or h5py raise, as an error that names the file."""
+    """Errors of NumPy, pandas, Arrow, zipfile or h5py at a damaged file, as an error that names the file."""
     try:
         yield
     except UnreadableBag:
@@ -346,7 +347,7 @@ def label_per_bag(
 
 
 def check_agreement(labels: np.ndarray, others: Any, ids: np.ndarray, where: tuple[str, str], remedy: str) -> None:
-    """Refuse labels of the files, `others`, that contradict those of a table; `where` says where both are."""
+    """Refuse labels of the files, `others`, that contradict those of a table; `where` names both places."""
     import pandas as pd
 
     known = ~pd.isna(others)

@@ -1,9 +1,9 @@
-"""Tensors from PyTorch's .pt files, without PyTorch and without running anything that a file says.
+"""Tensors from PyTorch's .pt files, without PyTorch and without executing anything in a file.
 
 A .pt file is a zip archive: `data.pkl` describes the object, `data/0`, `data/1`, ... hold the numbers. The description is a
 pickle, which in general may call any function. The reader here knows four things that a file may name (a tensor to rebuild, a
-parameter, a kind of storage, an ordered dictionary) and refuses every other name before anything is called. The functions it
-lends to a file are made for that file alone, so nothing a file does to them lasts.
+parameter, a kind of storage, an ordered dictionary) and refuses every other name before anything is called. The functions that
+a file may call are made for that file alone, so nothing that it does to them lasts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_DESCRIPTION = 2**24
 
 
 class NotPlainTensors(ValueError):
-    """The file asks for something else than tensors of numbers."""
+    """The file contains something other than tensors of numbers."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Tensor:
 
 
 def described_tensors(archive: zipfile.ZipFile) -> Any:
-    """What the archive's description says: a tensor, or dicts, lists and tuples of tensors and plain values."""
+    """The object that the archive describes: a tensor, or dicts, lists and tuples of tensors and plain values."""
     names = archive.namelist()
     found = [name for name in names if name.endswith("/data.pkl") or name == "data.pkl"]
     if len(found) != 1:
@@ -95,7 +95,7 @@ def described_tensors(archive: zipfile.ZipFile) -> Any:
 class _Reader(pickle._Unpickler):
     """An unpickler that rebuilds tensors and nothing else.
 
-    The one in pure Python: that in C makes room for as many memorised objects as a file claims to have.
+    It is the one in pure Python: that in C allocates memory for as many objects as a file claims to have.
     """
 
     def __init__(self, data: bytes, root: str, members: set[str]):
