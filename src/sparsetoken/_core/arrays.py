@@ -22,7 +22,7 @@ def is_jax_array(array: Any) -> bool:
 def namespace(*arrays: Any):
     """jax.numpy when any argument is a JAX array, else numpy (JAX is not imported for NumPy callers)."""
     jax = sys.modules.get("jax")
-    # NumPy's own arrays are told first: asking whether something is an array of JAX's takes longer than small sums do.
+    # NumPy's arrays are recognised first: the test for a JAX array takes longer than small sums do.
     if jax is not None and any(type(a) is not np.ndarray and isinstance(a, jax.Array) for a in arrays):
         return jax.numpy
     return np

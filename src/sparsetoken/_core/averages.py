@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-TINY = 1e-10  # below that a probability or a loss is zero to all purposes
+TINY = 1e-10  # below it a probability or a loss counts as zero
 MOST_DECIMALS = 8  # beyond it numbers are written with a power of ten
 FOURTH_DIGIT = 5e-5  # relative errors up to that leave four significant digits as they are
 
@@ -52,7 +52,7 @@ SHARES = frozenset({"auc", "sensitivity", "specificity", "test_error", "balanced
 
 def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
     """The value at d -> infinity from the two largest dimensions, under mean(d) = limit + c/d; of a share, its logit."""
-    import pandas as pd  # most who need an average have no table
+    import pandas as pd  # imported here: most averages need no table
     from scipy.special import expit, logit
 
     rows = []
@@ -87,7 +87,8 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
 
 
 def with_error(value: float, error: float = math.nan) -> str:
-    """`0.0373 ± 0.0011`: the value to the digits its error supports; alone, in four digits, where these are beyond doubt.
+    """`0.0373 ± 0.0011`: the value to the digits its error supports; without the error, in four digits, where these are
+    certain.
 
     A dash where there is no number.
     """

@@ -1,6 +1,6 @@
 """Where large arrays live, in NumPy's memory or on a device of JAX's (a GPU, or the CPU through JAX); double precision there.
 
-Functions that take either say so; they ask `arrays.namespace(array)` for the module to compute with.
+Functions that take either use `arrays.namespace(array)` to find the module to compute with.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .arrays import is_jax_array
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Numbers from which "auto" moves work to a device: compiling takes ten seconds, which one fit of fewer does not earn back on an
-# H200 (docs/accelerator.md).
+# Numbers from which "auto" moves work to a device: compiling takes ten seconds, more than smaller fits save on an H200
+# (docs/accelerator.md).
 WORTH_MOVING = 2**29
 # Copies of the tokens that a fit makes at its widest (scaled, lifted, single precision, a product).
 ROOM_FACTOR = 5
@@ -61,7 +61,7 @@ def wanted_device(device: str) -> Any | None:
 
 
 def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
-    """`wanted_device` for work on this array: "auto" moves it only where that pays and where the device has room."""
+    """`wanted_device` for work on this array: "auto" moves it only where that saves time and the device has enough memory."""
     checked_device(device)
     if device == "auto" and array.size < WORTH_MOVING:
         return None

@@ -1,4 +1,4 @@
-"""Files written in one go: a reader sees the old file or the new one, never half of it."""
+"""Files written atomically: a reader sees the old file or the new one, never half of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 _PROBE = bytes(2**16)
 
 
-# Endings that stand for a format of their own: tables, documents, arrays, models, archives, pictures.
+# Endings of known formats: tables, documents, arrays, models, archives, pictures.
 _FORMATS = {
     *(".csv", ".tsv", ".json", ".jsonl", ".parquet", ".feather", ".arrow", ".xlsx", ".xls", ".ods", ".db", ".sqlite"),
     *(".html", ".md", ".toml", ".yaml", ".yml", ".xml", ".py"),
@@ -23,7 +23,7 @@ _FORMATS = {
 
 
 def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make_folder: bool = False) -> None:
-    """Find out before the work, and not after it, whether a file can be written.
+    """Check before the work begins whether a file can be written.
 
     The folder's permissions and free space are tried with a small file, which is removed again; the target itself is not
     touched.
@@ -48,16 +48,15 @@ def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make
 
 
 def check_ending(path: str | Path | None, *meant: str) -> None:
-    """Refuse a file whose ending promises another format than it would hold.
-
-    Endings that stand for no format (none, `.txt`, `.out` and so on) promise nothing and are fine, as are devices and pipes.
+    """Refuse a file whose ending belongs to another format than it would hold.
+    Endings of no particular format (none, `.txt`, `.out` and so on) are allowed, as are devices and pipes.
     """
     if path is None or _is_stream(Path(path)):
         return
     ending = Path(path).suffix.lower()
     if ending in _FORMATS and ending not in meant:
         wanted = " or ".join(filter(None, (", ".join(meant[:-1]), meant[-1])))
-        raise ValueError(f"{Path(path).name} must end in {wanted}: {ending} stands for another format than is written")
+        raise ValueError(f"{Path(path).name} must end in {wanted}: {ending} is the ending of another format")
 
 
 def check_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
@@ -73,7 +72,7 @@ def check_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Pat
         if target in read:
             raise ValueError(f"cannot write {path}: it is one of the files that are read, and would be lost")
         if target in taken:
-            raise ValueError(f"cannot write {path} twice: give each output a file of its own")
+            raise ValueError(f"cannot write {path} twice: give each output a different file")
         taken.add(target)
 
 

@@ -1,4 +1,4 @@
-"""Values that cannot be changed by accident: read-only mappings and arrays, and the base of `Task` and its like."""
+"""Values that cannot be changed by accident: read-only mappings and arrays, and the base of `Task` and similar classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 class FrozenMapping(Mapping[K, V]):
     """A read-only mapping that compares, prints and pickles like a dictionary, and can be hashed if its values can.
 
-    `types.MappingProxyType` would do but for pickling, which results need to travel between processes.
+    `types.MappingProxyType` cannot be pickled, which results that are sent between processes need.
     """
 
     __slots__ = ("_items",)
@@ -88,7 +88,7 @@ class Description:
 
     @classmethod
     def require(cls, value: Any) -> None:
-        """Raise ValueError where the argument called like this class in small letters is none of its kind."""
+        """Raise ValueError where an argument, named after the class in small letters, is not of this class."""
         if not isinstance(value, cls):
             raise rejection(cls.__name__.lower(), value, f"a {cls.__name__}")
 

@@ -1,4 +1,4 @@
-"""Imports that wait until a name is used, and packages that not everybody needs: which extra brings each."""
+"""Lazy imports, and optional packages: which extra installs each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
 
 
 def require(extra: str) -> None:
-    """See that the packages of an extra are there, before work begins that would need them."""
+    """Raise an error where the packages of an extra are missing, before work that needs them begins."""
     modules, purpose, instead = EXTRAS[extra]
     for module in modules:
         try:

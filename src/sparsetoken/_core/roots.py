@@ -2,7 +2,7 @@
 functions and Wright's omega function.
 
 A search for a root calls its function (a forecast, a fit) at no point twice, brackets from a first guess on a logarithmic
-scale, and says when there is nothing to find within the range instead of raising.
+scale, and reports a root outside the range by a status instead of raising.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GROWTH = 1.5  # every further step of the bracket is longer by this power: a gu
 # The bracket of log(1 + |r - h|) is halved at least once in three steps, so that 200 steps are 66 halvings: enough for all of a
 # double's 53 bits even where the loss is as steep as exp(300), and the bracket as wide.
 NEWTON_STEPS = 200
-# Steps of fourth order towards omega. From the start below two leave 1e-10 of the gap, three nothing.
+# Steps of fourth order towards omega. From the start below three reach rounding error.
 OMEGA_STEPS = 3
 
 
@@ -134,7 +134,7 @@ def proximal_point(slope: Callable[[Any], Any], curvature: Callable[[Any], Any],
         inside = (newton > low) & (newton < high)
         r_new = xp.where(g == 0, r, xp.where(inside, newton, between))
         check = i % 3 == 2
-        # Where Newton's method creeps along one side of the bracket, it is halved instead.
+        # Where Newton's method converges slowly from one side of the bracket, the bracket is halved instead.
         slow = check & (high - low > 0.5 * width) & ~settled(r, r_new, low, high)
         r_new = xp.where(slow, between, r_new)
         width = xp.where(check, high - low, width)

@@ -1,4 +1,4 @@
-"""What a user's code adds by name: losses, activations, classifiers, bag models.
+"""Losses, activations, classifiers and bag models that a user's code registers by name.
 
 The registries themselves live where the built-in things do (`losses`, `activations`, `classifiers`, `bag_models`). Here is
 what they share: which names are allowed, which things are the user's, and the files of the user's that have been executed.
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
 def add_own(what: str, name: Any, thing: Any, taken: Collection[str]) -> None:
-    """Note a thing of the user's under its name."""
+    """Register an object of the user's under its name."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise rejection(f"the {what}'s name", name, "a letter and up to 59 letters, digits, _ and -")
     if name in taken and (what, name) not in _OWN:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-LARGEST_RATIO = 1e12  # n/d and ridge, one over it for n/d: their limits are reached, and rounding is not
+LARGEST_RATIO = 1e12  # of n/d and ridge (and 1 over it of n/d): limits are reached, rounding does not matter yet
 _LARGEST_WHOLE = 10**300  # larger numbers are no floats
 _SHOWN_WHOLE = 10**15  # whole floats below it are shown without the ".0" that nobody wrote
 LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line
@@ -72,7 +72,7 @@ def real_number(name: str, value: Any, low: float, high: float = math.inf, *, op
 
 def check_real(name: str, values: Any) -> None:
     """Refuse complex numbers in one sentence (scikit-learn's would list all of them)."""
-    if values is not None and np.iscomplexobj(np.asarray(values)):  # as an array: not all that can be one answers NumPy
+    if values is not None and np.iscomplexobj(np.asarray(values)):  # as an array: not every array-like has a dtype
         raise ValueError(f"Complex data not supported: {name} must hold real numbers")
 
 

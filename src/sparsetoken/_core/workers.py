@@ -1,7 +1,7 @@
 """Long work: progress bars, processes with one BLAS thread each, and connections to a Dask cluster.
 
-Several spinning BLAS pools on few cores were measured 3-10 times slower than one thread per process. The library's own
-functions leave BLAS as the caller has set it: the limit belongs to the whole process, which is the caller's.
+Several BLAS pools on few cores are 3 to 10 times slower than one thread per process. The library's functions leave BLAS as the
+caller has set it, because the limit applies to the whole process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .imports import require
 
 Advance = Callable[[int], None]
 
-# Whoever sets one of these has chosen a number of threads, and keeps it.
+# Where one of these is set, the user's number of threads is kept.
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -78,7 +78,7 @@ def _release() -> None:
     """Restore the number of threads, whichever thread set the limit."""
     global _limiter, _setter
     if threading.current_thread() is not _setter:
-        # Newer versions of threadpoolctl listen only to the thread that called first; that one is done with the limit.
+        # Newer versions of threadpoolctl can only be reset by the thread that set the limit, which is done with it.
         for library in _controller().lib_controllers:
             if hasattr(library, "clear_controlling_thread"):
                 library.clear_controlling_thread(force=True)
@@ -101,7 +101,7 @@ def limit_threads() -> None:
 
 
 class ExecutorError(OSError):
-    """The cluster that does the work cannot be reached or was lost; the message says what is kept."""
+    """The cluster that does the work cannot be reached or was lost; the message states what is kept."""
 
 
 class ClusterConnection:
@@ -129,7 +129,7 @@ class ClusterConnection:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1 if yes else level)
 
     def close(self) -> None:
-        """Leave the cluster as it is; Dask's log speaks again."""
+        """Disconnect; the cluster keeps running and Dask's log is restored."""
         try:
             self.client.close(timeout=5)
         finally:
@@ -145,11 +145,9 @@ def parse_address(scheduler: str) -> tuple[str, int]:
 
 
 def _answers(scheduler: str, timeout: float) -> bool:
-    """Whether a Dask scheduler greets us there in time.
-
-    Asked before Dask's own client, which keeps trying for long, and for ever at a server of another kind. A scheduler speaks
-    first: eight bytes with the length of its greeting (an encrypted one does not, and is believed once it connects).
-    Looking up a name has no time limit of its own, so all this happens in a thread.
+    """Whether a Dask scheduler answers there in time. Checked before Dask's client connects, which retries for long, and
+    forever at a server of another kind. A scheduler sends eight bytes first, the length of its greeting (an encrypted one does
+    not, and is accepted once it connects). Looking up a name has no time limit of its own, so all this happens in a thread.
     """
     host, port = parse_address(scheduler)
     greeting: list[bytes] = []

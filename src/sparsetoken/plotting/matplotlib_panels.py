@@ -29,7 +29,7 @@ def layout(count: int, width: float | None = None) -> tuple[int, int]:
 
 
 def matplotlib_figure(panels: Sequence[Panel], width: float | None = None) -> Any:
-    """A figure of Matplotlib's, without a window, as wide as its panels want or of that width in inches."""
+    """A figure of Matplotlib's, without a window, as wide as its panels need or of that width in inches."""
     import matplotlib as mpl
 
     rows, columns = layout(len(panels), width)

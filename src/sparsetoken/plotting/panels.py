@@ -146,8 +146,8 @@ class Panel:
 def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
     """What each layer is called in the legend, and the signs to add to it.
 
-    Where several names have theory and simulation ("attention: theory", "attention: simulated"), each name stands once,
-    and what is theory and what simulation is said once for all.
+    Where several names have theory and simulation ("attention: theory", "attention: simulated"), each name is listed once, and
+    so are the signs for theory and simulation.
     """
     labels = ["" if isinstance(layer, Heat) else layer.label for layer in panel.layers]
     parts = [label.rpartition(": ") for label in labels]

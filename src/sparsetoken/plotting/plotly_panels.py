@@ -13,7 +13,7 @@ import numpy as np
 from .panels import Heat, Histogram, Line, Panel, Points, Rule, legend
 from .style import in_lines, plain_number, round_numbers, with_indices
 
-# What the toolbar above a figure goes without: an upload to a server of Plotly's, and selections that nothing here uses.
+# Buttons removed from the toolbar above a figure: upload to Plotly's server, and selections, which nothing here uses.
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "responsive": True,
@@ -108,7 +108,7 @@ def _heat(layer: Heat, panel: Panel) -> dict[str, Any]:
     matrix = np.asarray(layer.z, float)
     bar: dict[str, Any] = {"title": {"text": layer.label, "side": "right"}, "thickness": 12, "outlinewidth": 0}
     words = [["" if not math.isfinite(v) else f"{v:.4g}" for v in line] for line in matrix]
-    if layer.log:  # colours go by logarithms, words do not
+    if layer.log:  # colours are logarithmic, the text is not
         ticks = round_numbers(low, high)
         matrix, low, high = np.log10(matrix), float(np.log10(low)), float(np.log10(high))
         bar |= {"tickvals": plain_list(np.log10(ticks)), "ticktext": [plain_number(v) for v in ticks]}
@@ -129,7 +129,7 @@ def _heat(layer: Heat, panel: Panel) -> dict[str, Any]:
 
 
 def _hover(panel: Panel, layer: Any, error: bool = False) -> dict[str, Any]:
-    """What is said under the pointer: the layer's name, both values, the standard error."""
+    """The text under the pointer: the layer's name, both values, the standard error."""
     head = f"<b>{_lowered(layer.label)}</b><br>" if layer.label else ""
     y = "%{y:.4g} ± %{customdata:.2g}" if error else "%{y:.4g}"
     words: dict[str, Any] = {}

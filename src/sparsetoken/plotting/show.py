@@ -1,4 +1,4 @@
-"""How results show themselves: a line as text, a table in a notebook, a picture on request or as a file."""
+"""How results are displayed: a line as text, a table in a notebook, a picture on request or as a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_ROWS = 20  # of a table in a notebook; `frame()` has them all
 
 
 class Shown:
-    """Base of results that show themselves; a subclass has a short `__repr__`, `frame` and `plot`."""
+    """Base of results with a display; a subclass defines a short `__repr__`, `frame` and `plot`."""
 
     def frame(self) -> Any:
         """The result as a pandas table."""

@@ -44,7 +44,7 @@ _LEARNT = ("eigenvector", "products:2", "products:3", "positive_eigenvector")
 _QUALIFIED = {"trained": "trained", "known": "known signal"}  # "trained:attention" and the like
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
 OTHER_MARKER = "diamond"
-# The same thing under the names that tables and plans have for it.
+# Other names for the same thing in tables and plans.
 _ALIASES = {"optimal": "bayes", "reachable": "message_passing"}
 
 

@@ -24,17 +24,17 @@ from .newton import Solution, minimise
 from .problem import Features, FitPoint, FitProblem, always_falls
 
 # Features are centred where their mean is more than this share of their mean square: below it the mean is one direction
-# among others to the solver, above it rounding errors of the mean would drown the rest.
+# among others to the solver, above it rounding errors of the mean would exceed the rest.
 FAR_FROM_ORIGIN = 0.9
 
 # Why a fit ended, and whether it is a minimum.
 REASONS = {
     "gradient": (True, "the gradient met the tolerance"),
     "precision": (True, "the gradient is zero to working precision, rounding errors allow no further decrease"),
-    "iterations": (False, "the limit of iterations came first; a larger ridge helps"),
+    "iterations": (False, "the limit of iterations was reached; a larger ridge helps"),
     "stalled": (False, "rounding errors hide every descent direction before the minimum; a larger ridge helps"),
-    "unbounded": (False, "F has no minimiser: it falls without end as the weights grow; use a ridge above 0"),
-    "one_class": (False, "F has no minimiser: all samples have one label, and it falls without end as the bias grows"),
+    "unbounded": (False, "F has no minimiser: it decreases forever as the weights grow; use a ridge above 0"),
+    "one_class": (False, "F has no minimiser: all samples have one label, and it decreases forever as the bias grows"),
 }
 
 
@@ -182,7 +182,7 @@ def _one_class(problem: FitProblem, tolerance: float) -> Solution | None:
     margin, at_zero = 1.0, slope(0.0)
     if not at_zero < 0.0:  # no loss of the usual kind: leave it to Newton's method
         return None
-    if always_falls(problem.loss):  # a bias at which next to nothing is left to gain
+    if always_falls(problem.loss):  # a bias at which F can hardly decrease further
         while slope(margin) < tolerance * at_zero:
             margin *= 2.0
         return Solution(at(margin), "one_class")

@@ -1,6 +1,6 @@
 """Many smooth problems of one shape minimised side by side: L-BFGS whose products with the data are shared.
 
-Cross-validation asks for the same fit on slightly different data: all folds see the same tokens, with other weights. One pass
+Cross-validation repeats one fit on slightly different data: all folds use the same tokens, with other weights. One pass
 over the tokens for all of them costs little more than one pass for one of them, since reading the tokens is what takes time.
 
     min over x_k of  f_k(x_k),  k = 1 .. K      (no coupling between the problems)
@@ -74,9 +74,7 @@ def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarra
     t = step[rows]
     with np.errstate(invalid="ignore", divide="ignore"):
         best = -slope * t / (2.0 * (value - f - slope * t))
-        step[rows] = t * np.where(
-            best > SHORTEST, np.minimum(best, LONGEST), SHORTEST
-        )  # the shortest if it is no number
+        step[rows] = t * np.where(best > SHORTEST, np.minimum(best, LONGEST), SHORTEST)  # the shortest for NaN
 
 
 class _History:

@@ -1,4 +1,4 @@
-"""The minimiser of the readout's problem: L-BFGS as long as it promises to be quicker, then Newton's method.
+"""The minimiser of the readout's problem: L-BFGS as long as it is expected to be faster, then Newton's method.
 
     F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    sum_i p_i = 1,    b not penalised
 
@@ -19,16 +19,16 @@ from ..losses import Square
 from .problem import BLOCK_BYTES, FitPoint, FitProblem
 
 MAX_ITERATIONS = 2000  # passes of L-BFGS and steps of Newton's method together
-# What takes as long as a pass over the features, one thread of BLAS: so many multiplications and additions per feature in
-# products of matrices, where the features fit into the cache and where they do not.
+# Multiply-adds per feature in matrix products that take as long as a pass over the features (one BLAS thread), where the
+# features fit into the cache and where they do not.
 OPERATIONS_PER_PASS = (8, 20)
-# A Newton step from where L-BFGS leaves off: how many there are, and the passes each makes besides its factor.
+# Newton steps after L-BFGS: their expected number, and the passes that each takes besides its factor.
 NEWTON_STEPS, PASSES_PER_STEP = 5, 3
 # L-BFGS compares itself with Newton's method every so many passes.
 LOOKS = 5
 # The line search ends once the slope along the direction has fallen to this share.
 SLOPE_LEFT = 0.1
-# A method that cannot descend within this factor of the gradient's estimated rounding error is at the minimum.
+# Where the gradient is within this factor of its estimated rounding error, a method that cannot descend is at the minimum.
 ROUNDING_FACTOR = 50.0
 # Without a ridge a small gradient may mean a minimum at infinity. There each Newton step still moves outputs by about 1 (the
 # logistic loss falls like e^-z); near a true minimum two steps soon move them by less than this, within so many steps.
@@ -56,7 +56,7 @@ def minimise(problem: FitProblem, start: FitPoint, tolerance: float) -> Solution
     if at_rest and _at_rounding(problem, start, 2.0):
         return Solution(start, "precision")
     found = Solution(start, GOING)
-    # Without a ridge the Hessian may be singular, and L-BFGS has all the time it needs, unless there may be no minimum.
+    # Without a ridge the Hessian may be singular, and L-BFGS runs to the end, unless there may be no minimum.
     newton_helps = newton_possible and (problem.ridge > 0.0 or problem.endless)
     if not one_system:
         found = lbfgs(problem, start, tolerance, impatient=newton_helps)
@@ -85,7 +85,7 @@ def _at_rounding(problem: FitProblem, point: FitPoint, factor: float = ROUNDING_
 
 
 def _check(problem: FitProblem, point: FitPoint, tolerance: float) -> str:
-    """The reason to stop at a point that can be told from the point alone, or "going"."""
+    """The reason to stop, from the point alone, or "going"."""
     if problem.endless:
         return "unbounded" if problem.separates(point.z) else GOING
     return "gradient" if point.size <= tolerance * problem.gradient_scale(point) else GOING
@@ -98,7 +98,7 @@ class _Enough(Exception):
 def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, impatient: bool) -> Solution:
     """SciPy's L-BFGS from a point; the bias counts like a feature of typical size.
 
-    Where it is `impatient` it ends as soon as Newton's method promises to be done sooner.
+    With `impatient` it ends as soon as Newton's method is expected to be faster.
     """
     units = np.ones(len(start.v))
     units[-1] = math.sqrt(problem.features.mean_square) or 1.0

@@ -31,13 +31,14 @@ BLOCK_BYTES = 2**24
 JITTERS = (0.0, 1e-14, 1e-11, 1e-8, 1e-4)
 # Up to here four digits are left in Woodbury's difference.
 LARGEST_RATIO = 1e12
-# Newton's systems are of order n up to so many samples per feature: the Gram matrix is made once, the Hessian in every step.
+# Newton's systems are of order n up to this many samples per feature: the Gram matrix is computed once, the Hessian in every
+# step.
 MOST_SAMPLES = 1.5
-# With more samples they are, where no more than so many per feature bend.
+# With more samples they are of order n where at most this many samples per feature have positive curvature.
 MOST_BENT = 0.8
 # A column that differs from its mean by no more than this share of it is constant: the rest is rounding of the mean.
 CONSTANT = 64 * float(np.finfo(np.float64).eps)
-# A convex loss whose slope has its sign still at this margin has no minimiser that matters: e^-300 is nothing.
+# A convex loss that still falls at this margin counts as one without a minimiser: e^-300 is negligible.
 FAR_MARGIN = 300.0
 
 
@@ -71,7 +72,7 @@ class Features:
         return sum((np.asarray(r[rows] @ block) for rows, block in self._blocks()), np.zeros(self.shape[1]))
 
     def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """z = X v + shift, r = pulls(z, rows) and X^T r in one pass; `rows` says which samples z belongs to."""
+        """z = X v + shift, r = pulls(z, rows) and X^T r in one pass; `rows` are the samples that z belongs to."""
         z, r, total = np.empty(self.shape[0]), np.empty(self.shape[0]), np.zeros(self.shape[1])
         for rows, block in self._blocks():
             z[rows] = block @ v
@@ -100,7 +101,7 @@ class Features:
         with working_on(self.device):
             if ridge > 0.0 and self.by_samples(len(bent)):
                 gram = self._gram_of(bent)
-                # Woodbury's difference loses all digits where the ridge is nothing beside the largest features.
+                # Woodbury's difference loses all digits where the ridge is negligible beside the largest features.
                 if float(np.max(curvature[bent] * np.asarray(gram.diagonal()), initial=0.0)) < LARGEST_RATIO * ridge:
                     return self._dual(curvature, ridge, bent, gram)
             return self._primal(curvature, ridge)
@@ -228,7 +229,7 @@ class FitProblem:
 
     @cached_property
     def endless(self) -> bool:
-        """Whether F may fall without end as the weights grow: no ridge, and a loss that always falls."""
+        """Whether F may decrease forever as the weights grow: no ridge, and a loss that always decreases."""
         return self.ridge == 0.0 and always_falls(self.loss)
 
     def at(self, v: np.ndarray) -> FitPoint:
@@ -299,5 +300,5 @@ class FitProblem:
 
 
 def always_falls(loss: Loss) -> bool:
-    """Whether l falls as the margin grows without end, as the logistic loss does: separable data then have no minimiser."""
+    """Whether l decreases for all margins, as the logistic loss does: separable data then have no minimiser."""
     return float(loss.slope(np.array([FAR_MARGIN]), np.ones(1))[0]) < 0.0

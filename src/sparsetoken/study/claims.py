@@ -1,8 +1,8 @@
 """Claims and their verdicts. A criterion is fixed in code before the run and sees nothing but the study's tables.
 
-Three verdicts: confirmed, refuted, undecided. Undecided means that the run was too small to tell: the margin that the
-noise asks for is wider than the difference that would matter (`resolution`), or an inequality lies within its margin.
-How differences become verdicts: `verdicts`.
+Three verdicts: confirmed, refuted, undecided. Undecided means that the run was too small to tell: the margin of error is wider
+than the difference that would matter (`resolution`), or an inequality lies within its margin. How differences become verdicts:
+`verdicts`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..plotting.style import COLOURS, REFERENCE
 
 
 class Source(TypedDict):
-    """Whose a claim is, as keyword arguments of `Claim`."""
+    """The source of a claim, as keyword arguments of `Claim`."""
 
     source: str
     reference: str
 
 
 VERDICTS = ("confirmed", "refuted", "undecided")
-# Whose a claim is -> how its claims are called. Statements often made about the paper are not the paper's.
+# Source of a claim -> what its claims are called. Statements often made about the paper are not the paper's.
 SOURCES = {
     "paper": "claims of the paper",
     "commonly stated": "claims commonly stated",
@@ -50,7 +50,7 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a criterion found.
+    """The result of a criterion.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, whose it is, how it is judged, and the verdict recorded for it.
+    """A statement, its source, how it is judged, and the verdict recorded for it.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Claim:
 
 
 def claim(id: str, source: Source, expected: str = "confirmed") -> Callable[[Callable[[Tables], Judgement]], Claim]:
-    """Make a claim of a criterion: its docstring states the claim in the first paragraph and the rule in the others."""
+    """Make a claim from a criterion: its docstring states the claim in the first paragraph and the rule in the others."""
 
     def made(criterion: Callable[[Tables], Judgement]) -> Claim:
         statement, _, rule = inspect.cleandoc(criterion.__doc__ or "").partition("\n\n")
@@ -157,7 +157,7 @@ def verdict_counts(rows: Iterable[LedgerRow]) -> dict[str, int]:
 
 
 class Ledger(Shown, list[LedgerRow]):
-    """Judged claims: a list of rows that shows itself."""
+    """Judged claims: a list of rows with a table and a plot."""
 
     def __repr__(self) -> str:
         words = ", ".join(f"{count} {verdict}" for verdict, count in verdict_counts(self).items())
@@ -190,7 +190,7 @@ class Ledger(Shown, list[LedgerRow]):
 
 
 def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> Ledger:
-    """Judge claims in order; a criterion that fails is a problem of its own row and keeps no other from being judged."""
+    """Judge claims in order; a criterion that fails affects its own row only."""
     rows = Ledger()
     for claim in claims:
         seen = _Watched(tables)
@@ -218,7 +218,7 @@ SYMBOLS = {
     **{"alpha0": "α₀", "alpha1": "α₁", "alpha": "α", "cosine": "γ", "sharpness": "k", "beta": "β"},
     **{"eta_w": "η_w", "eta_b": "η_b", "eta_q": "η_q", "first_seed": "first seed"},
 }
-_RANGES = ("length", "test_length", "alpha0", "alpha1", "alpha", "d")  # what says where a claim was tested
+_RANGES = ("length", "test_length", "alpha0", "alpha1", "alpha", "d")  # columns that describe where a claim was tested
 _USE_ALPHA1 = ("test_error", "strength_needed")  # the two steps alone do not depend on it
 
 
@@ -256,9 +256,9 @@ def range_tested(tables: Iterable[Any]) -> str:
 
 
 def attempt(what: str, make: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
-    """The result of a part of a study and no problem; or None and, in a line, what is wrong with that part.
+    """The result of a part of a study and None; or None and one line on what is wrong with that part.
 
-    Criteria, drawings and findings may be a user's code: their failures are told at the end of the run, which keeps
+    Criteria, drawings and findings may be a user's code: their failures are reported at the end of the run, which keeps
     everything else. Set SPARSETOKEN_DEBUG=1 to see where they come from.
     """
     try:
@@ -305,7 +305,7 @@ def need(tables: Tables, name: str, columns: Sequence[str] = ()) -> Any:
 
 
 def made_from(maker: Callable[[Tables], Any] | None, tables: Tables) -> Any:
-    """What a drawing or summarising function makes of the tables; None where trials that it needs are missing."""
+    """A drawing or summarising function applied to the tables; None where trials that it needs are missing."""
     if maker is None or not all(len(table) for table in tables.values()):
         return None
     try:

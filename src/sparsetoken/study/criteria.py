@@ -161,7 +161,7 @@ def judge_slope(fit: LineFit, predicted: float, resolution: float, note: str = "
 
 @dataclass(frozen=True)
 class NamedCriterion:
-    """A criterion written as data, which says what it needs before it sees any table."""
+    """A criterion written as data, with the tables and columns that it needs."""
 
     judge: Callable[[Tables], Judgement]
     needs: tuple[tuple[str, tuple[str, ...]], ...]

@@ -56,7 +56,7 @@ def run_trial(
 
 
 def get_ready() -> None:
-    """Import what most trials need; to be submitted to worker processes while this one still works out what to run."""
+    """Import what most trials need; to be submitted to worker processes while this one still prepares the trials."""
     import jax  # noqa: F401
 
     from . import kinds  # noqa: F401
@@ -67,7 +67,7 @@ SHARED_FROM = "0.1"
 
 
 def start_worker(sources: Sequence[str] = (), compiled: str | None = None) -> None:
-    """Prepare a local worker process: one thread, deaf to Ctrl-C (the coordinator handles it), gone with its parent, the
+    """Prepare a local worker process: one thread, Ctrl-C ignored (the coordinator handles it), ended with its parent, the
     user's files executed. Compiled programs are shared through the folder `compiled`, unless the user has named another."""
     import signal
     import threading
@@ -137,8 +137,8 @@ class InlineExecutor:
 class LocalExecutor:
     """Spawned processes on this machine, each with one BLAS thread.
 
-    What one of them has compiled the others read from a temporary folder, which is removed at the end: a few megabytes for all
-    of the paper's studies.
+    They share compiled programs through a temporary folder, which is removed at the end: a few megabytes for all of the paper's
+    studies.
     """
 
     remote = False
@@ -206,7 +206,7 @@ class DaskExecutor:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self._pool.shutdown(wait=kind is None)
-        except Exception:  # nobody there to say goodbye to
+        except Exception:  # the scheduler is gone already
             if kind is None:
                 raise
         finally:

@@ -1,8 +1,8 @@
 """Which code makes a result. A fingerprint is part of every key in the store, so that rows of other code are never reused.
 
-The package counts as a whole, but for the parts above the studies (`NOT_COUNTED`), which no trial can import: the import
-contract in pyproject.toml forbids it. A user's file counts with the user's own modules that it imports. What no file shows,
-such as another version of NumPy, a data file or a setting read at run time, is what a kind's `version` is for.
+The package counts as a whole, except for the parts above the studies (`NOT_COUNTED`), which no trial can import: the import
+contract in pyproject.toml forbids it. A user's file counts with the user's own modules that it imports. Other changes (another
+version of NumPy, a data file, a setting read at run time) are not seen: raise the kind's `version` for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uuid import uuid4
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NOT_COUNTED = ("cli", "explorer", "paper")
-_SESSION = uuid4().hex  # stands for code that no file holds: rows made with it are good for this process alone
+_SESSION = uuid4().hex  # replaces the digest of code without a file: its rows are valid for this process only
 _DIGITS = 16  # hexadecimal: 64 bits
 
 
@@ -32,7 +32,7 @@ def code_fingerprint(code: Any) -> str:
     source = _source_file(code)
     if source is not None and _is_users(source):
         return _digest(_package_digest(), *(_file_digest(path) for path in _users_files(source)))
-    typed = source is None and (hasattr(code, "__code__") or code.__module__ == "__main__")  # at a prompt, say
+    typed = source is None and (hasattr(code, "__code__") or code.__module__ == "__main__")  # at a prompt
     return _digest(_package_digest(), f"{_SESSION} {id(code)}" if typed else "")
 
 
@@ -49,7 +49,7 @@ def thing_fingerprint(thing: Any) -> str:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes values; in place of functions, classes and modules, which code they are."""
+    """Pickles values; functions, classes and modules are replaced by the fingerprints of their code."""
 
     def persistent_id(self, thing: Any) -> str | None:
         if inspect.ismodule(thing):

@@ -2,8 +2,8 @@
 
 A kind's signature is its specification: parameters without a default must be given, the others are filled in, unknown
 names are refused, and values are brought to the annotated type, so that `d = 30` and `d = 30.0` are one trial. A parameter
-called `task`, `training`, `tokens` or `deployment` stands for all the fields of `Task`, `Training`, `Tokens` or `Deployment`,
-which are given flat (`length=10, alpha1=2, noise="student:5", test_length=50`), so that any of them can be an axis of a grid
+called `task`, `training`, `tokens` or `deployment` is given by all the fields of `Task`, `Training`, `Tokens` or `Deployment`,
+flat (`length=10, alpha1=2, noise="student:5", test_length=50`), so that any of them can be an axis of a grid
 and a column of a table; so does one annotated with a dataclass, for its fields. A parameter called `seed` makes the kind
 random: the specification carries the repeat's number, the function receives a seed derived from the whole specification, so
 that no two trials share random numbers.
@@ -34,7 +34,7 @@ from .fingerprint import code_fingerprint, thing_fingerprint
 
 _DESCRIPTIONS: dict[str, Any] = {"task": Task, "training": Training, "tokens": Tokens, "deployment": Deployment}
 _KINDS: dict[str, TrialKind] = {}
-# Arguments that say what is told of a trial: they enter its key where they are given, and never its random numbers.
+# Arguments that select what a trial reports: they enter its key where they are given, and never its random numbers.
 TOLD = ("rows_at",)
 _NEUTRAL = {
     **NEUTRAL_FIELDS,
@@ -71,7 +71,7 @@ def canonical_json(value: Any) -> str:
 
 
 def of_type(annotation: Any, value: Any, name: str) -> Any:
-    """A plain value in the one form that its annotation stands for."""
+    """A plain value, converted to the type of its annotation."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in inner:
@@ -144,7 +144,7 @@ class TrialKind:
 
     @cached_property
     def groups(self) -> dict[str, Any]:
-        """The parameters that stand for several flat arguments, and what these make."""
+        """The parameters that are given by several flat arguments, and the classes that these make."""
         kinds = {name: _DESCRIPTIONS.get(name, self.annotations.get(name)) for name in self.parameters}
         return {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
 
@@ -253,8 +253,8 @@ def _pattern(column: str) -> str:
 
 
 def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The flat arguments that a trial is known by: all but fields that change nothing, so that it stays the same trial, with
-    the same random numbers, where descriptions get more fields."""
+    """The flat arguments that identify a trial: all except fields at neutral values, so that it stays the same trial, with the
+    same random numbers, when descriptions get new fields."""
     return {k: v for k, v in arguments.items() if k not in _NEUTRAL or v != _NEUTRAL[k]}
 
 
@@ -274,15 +274,14 @@ def trial_kind(
 ) -> Callable[[Callable], Callable]:
     """Register a function as a kind of trial.
 
-    The store knows by itself when the function's code has changed, or code of this package that it calls.
+    The store detects changes of the function's code, and of the code of this package that it calls.
 
     Parameters
     ----------
     name : str
-        Under which trials ask for it.
+        The name of the kind in studies.
     version : int
-        To be raised when results change for another reason (a data file, an installed package): old rows are then not
-        reused.
+        Raise it when results change for another reason (a data file, an installed package), so that old rows are not reused.
     check : callable or None
         Called with the complete flat arguments before anything runs; raises ValueError where they make no sense together.
     columns : mapping, iterable of str or None

@@ -1,4 +1,4 @@
-"""Run what is not in the store yet, record every outcome as it comes, and hand back tidy tables."""
+"""Run the trials that are not in the store yet, record every outcome as it arrives, and return tidy tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_trials(
     *,
     fresh: bool = False,
 ) -> RunSummary:
-    """Run every distinct trial that the store does not hold as done; earlier failures are tried again.
+    """Run every distinct trial that is not done in the store; earlier failures are run again.
 
     Parameters
     ----------
@@ -74,8 +74,7 @@ def run_trials(
 
 def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor, *, fresh: bool = False) -> None:
     """Run the trials of several batches one after the other, without a pause between them; see `run_trials`.
-
-    A trial that several batches want is run for the first of them, and found by the others.
+    A trial that several batches contain is run once, for the first of them.
     """
     run = _OngoingRun(store, executor, fresh)
     finished = set() if fresh else store.finished()
@@ -85,7 +84,8 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
 
 @dataclass
 class _OngoingRun:
-    """A run in progress. When a worker dies, the trials in flight are repeated one at a time, which finds the culprit."""
+    """A run in progress. When a worker dies, the trials in flight are repeated one at a time, which identifies the one at
+    fault."""
 
     store: Store
     executor: TrialExecutor
@@ -212,8 +212,8 @@ def run_study(
 def scouts_ahead(queues: Iterable[Sequence[TrialSpec]]) -> list[TrialSpec]:
     """All trials in the order to run them: batch after batch, but each batch's scouts before the rest of the batch before it.
 
-    A scout is the first trial that needs some compiled program, as far as its kind, texts and whole numbers tell. By the time
-    the others come, what one worker has compiled for it lies where the other workers find it.
+    A scout is the first trial of its kind, texts and whole numbers, which decide what is compiled. By the time the others run,
+    the program that a worker has compiled for it is shared with the other workers.
     """
     seen: set[tuple[Any, ...]] = set()
     ordered: list[TrialSpec] = []

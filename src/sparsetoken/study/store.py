@@ -68,7 +68,7 @@ class Row:
 
 
 def _checksum(*values: Any) -> str:
-    # A damaged file may hold what was never written, such as bytes: `default` gives it a text, and so another checksum.
+    # A damaged file may hold other types, such as bytes: `default` turns them into text, which changes the checksum.
     text = json.dumps(values, separators=(",", ":"), default=repr)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:20]
 
@@ -83,7 +83,7 @@ class Store:
     create : bool
         Whether a missing file (and its folder) is made.
     read_only : bool
-        Whether it is only looked into.
+        Whether it is opened for reading only.
     timeout : float
         Seconds to wait for another process that holds the file.
 
@@ -115,7 +115,7 @@ class Store:
                 raise
 
     def _mode(self) -> str:
-        """How SQLite may read the file: on read-only media it cannot keep its helper files beside it."""
+        """The mode in which SQLite reads the file: on read-only media it cannot write its helper files."""
         if os.access(self.path.parent, os.W_OK):
             return "mode=ro"
         log = self.path.with_name(self.path.name + "-wal")
@@ -173,7 +173,7 @@ class Store:
         outcome : mapping
             `result` or `traceback`, with `seconds` and `cpu_seconds`.
         replace : bool
-            Whether an earlier success gives way; otherwise only a failure does.
+            Whether an earlier success is replaced; otherwise only a failure is.
         """
         failed = outcome["traceback"] is not None
         seconds = (outcome.get(name) for name in ("seconds", "cpu_seconds"))
@@ -198,7 +198,7 @@ class Store:
             )
 
     def enrol(self, study: str, tables: Mapping[str, Iterable[TrialSpec]]) -> None:
-        """Remember which trials make up a study's tables (for `results`); replaces what was remembered of it."""
+        """Record which trials make up a study's tables (for `results`), in place of an earlier record."""
         keys = json.dumps({name: [trial.key for trial in trials] for name, trials in tables.items()})
         with self._translated("write to"):
             self._connection.execute(
@@ -260,7 +260,7 @@ class Store:
         for name, keys, checksum in records:
             if _checksum(name, keys) != checksum:
                 raise StoreError(
-                    f"store {self.path}: the list of trials of study {name!r} was changed by something else than this "
+                    f"store {self.path}: the list of trials of study {name!r} was changed by something other than this "
                     "program; restore a copy, or run that study again, which writes the list anew and keeps the trials"
                 )
         return {name: json.loads(keys) for name, keys, _ in records}

@@ -1,4 +1,4 @@
-"""What a study is: named grids of trials, how to draw them, and the claims judged on their tables."""
+"""`Study`: named grids of trials, how to draw them, and the claims judged on their tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_NAME = 100  # characters: a study's and a table's together make the name
 
 
 def check_name(what: str, name: Any) -> str:
-    """A name that files can be called after, on any system and without leaving their folder."""
+    """A name that is valid as a file name on any system and stays inside its folder."""
     allowed = f"a name of at most {LONGEST_NAME} printable characters without slashes that does not begin with a dot"
     if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
         raise rejection(what, name, allowed)
@@ -72,7 +72,7 @@ class TrialSpec:
 
     @cached_property
     def key(self) -> str:
-        """What the store knows it by: kind, version, code and arguments."""
+        """Its key in the store: kind, version, code and arguments."""
         kind = {"kind": self.kind, "version": self.version, "code": self.code}
         return hashlib.sha256(canonical_json({**kind, "arguments": identity(self.arguments)}).encode()).hexdigest()[:32]
 
@@ -169,7 +169,7 @@ class Study:
     draw : callable or None
         Tables -> panels of the figure.
     findings : callable or None
-        Tables -> what was found, in words made from the numbers.
+        Tables -> the findings, as sentences made from the numbers.
     claims : sequence of Claim
         Judged on the tables.
     cost : mapping

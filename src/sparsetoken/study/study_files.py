@@ -1,4 +1,4 @@
-"""A user's own studies: a TOML file is data and nothing in it is executed; a Python file is the user's code.
+"""Studies from a user's files: a TOML file is data and nothing in it is executed; a Python file is the user's code.
 
 See docs/studies.md for the format and examples/my_study.toml for an example.
 """
@@ -65,7 +65,7 @@ def study_from_dict(content: Any) -> Study:
     if len({(grid.name, grid.kind) for grid in grids}) > len(set(tables)):
         raise ValueError(f"tables of different kinds must have different names, got {', '.join(tables)}")
     for grid in grids:
-        grid.trials()  # whatever is wrong with a trial is said now
+        grid.trials()  # errors in a trial are reported now
     known = {grid.name: get_kind(grid.kind) for grid in grids}
     panels = [_panel(f"panels[{i}]", part, known) for i, part in enumerate(given.get("panels", []))]
     return Study(
@@ -85,12 +85,12 @@ def _grid(where: str, content: Any) -> Grid:
     fixed, points = given.get("fixed", {}), _not_empty(f"{where}.points", given.get("points", [{}]))
     for point in points:
         _typed(f"{where}.points", point, Mapping)
-    # Points may differ from what is fixed for the others; an axis would hide either.
+    # Points may override fixed values; an axis would override both.
     for name in axes:
         hidden = "fixed" if name in fixed else "points" if any(name in point for point in points) else None
         if hidden is not None:
             raise ValueError(
-                f"{where}: {name} stands in {hidden} and in grid, of which only the grid would count; give it once"
+                f"{where}: {name} is in {hidden} and in grid, of which only the grid would count; give it once"
             )
     table, repeats, seed = given.get("table", given["kind"]), given.get("repeats", 1), given.get("seed", 0)
     return Grid(table, given["kind"], fixed, axes, points=points, repeats=repeats, first_seed=seed)
@@ -118,7 +118,7 @@ def _check_tables(where: str, given: Mapping[str, Any], tables: Mapping[str, Tri
 
 
 def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names: Sequence[str]) -> None:
-    """A misspelt column is told before anything runs, as far as a kind says what it gives."""
+    """Refuse a misspelt column before anything runs, where the columns of a kind are known."""
     for name in names:
         if not kinds[table].has_column(name):
             listed = ", ".join(kinds[table].table_columns)

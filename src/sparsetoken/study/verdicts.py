@@ -42,7 +42,7 @@ def within_verdict(difference: float, margin: float, tolerance: float) -> str:
 
 
 def greater_verdict(difference: float, margin: float) -> str:
-    """Is the difference positive? Within the margin of zero, nobody knows."""
+    """Is the difference positive? Undecided within the margin of zero."""
     if not np.isfinite(difference) or not np.isfinite(margin) or abs(difference) <= margin:
         return "undecided"
     return "confirmed" if difference > 0 else "refuted"

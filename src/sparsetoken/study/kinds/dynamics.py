@@ -65,7 +65,7 @@ def trajectory_trial(
     replicates: int = REPLICATES,
     bags: int | None = None,
 ) -> list[dict[str, float]]:
-    """The exact limit of training, one row per step; `unstable` says where training amplifies small differences.
+    """The exact limit of training, one row per step; `unstable` marks steps where training amplifies small differences.
 
     With `rows_at`, only those steps have rows, which saves measuring the others.
     """

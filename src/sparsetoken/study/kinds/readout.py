@@ -96,7 +96,7 @@ LEAST_MARGIN = 1e-6
 
 
 def separable(features: np.ndarray, labels: np.ndarray) -> bool:
-    """Can a hyperplane with a bias part the classes? Certified both ways, by regularised logistic regression.
+    """Whether a hyperplane with a bias separates the classes, certified both ways by regularised logistic regression.
 
     Yes, when some minimiser has all margins positive. No, when the weights a_i = -l' y_i of a minimiser at ridge lambda
     prove that no unit w has a margin above  (lambda ||w|| + ||gradient||) / mean(a),  once this is negligible.
@@ -165,7 +165,7 @@ def margins_trial(
 
 
 def _fresh_margins(bags: DrawnBags, seed: int, feature_map: FeatureMap, w: np.ndarray, bias: float) -> np.ndarray:
-    """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number per bag is drawn."""
+    """Margins of fresh bags. Beyond its leading coordinates w sees pure noise: one number per bag is drawn for it."""
     lead = feature_map.special_count(bags.task)
     small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
     other_seed = int(stream(seed, "tokens_test").integers(2**62))

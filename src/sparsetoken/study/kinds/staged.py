@@ -33,7 +33,7 @@ SIMULATED = (*ERROR, *MEASURES, *QUERY, "cosine_w")
 
 
 def check_sizes(arguments: Mapping[str, Any]) -> None:
-    """Refuse, before anything runs, a dimension or a model that cannot be, and data that no machine holds."""
+    """Refuse, before anything runs, impossible dimensions or models, and data larger than any memory."""
     d = whole_number("d", arguments["d"], 2)
     model = arguments.get("model", "pooled")
     check_model(model)
@@ -50,7 +50,7 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
 
 
 def check_bins(arguments: Mapping[str, Any]) -> None:
-    """Refuse histograms without bins, or with more of them than a table is for."""
+    """Refuse histograms without bins, or with too many for a table."""
     whole_number("bins", arguments["bins"], 1, MOST_BINS)
     if "d" in arguments:
         check_sizes(arguments)
@@ -163,7 +163,7 @@ def attention_mass_trial(
     signal = np.zeros((test_samples, task.longest), dtype=bool)
     which, places, _ = data.carriers
     signal[which, places] = True
-    signal[data.labels < 0, :sparsity] = True  # places hold nothing there, so any will do
+    signal[data.labels < 0, :sparsity] = True  # negative bags have no signal, so any places will do
     masses = np.empty(test_samples)
     for rows, tokens in data.blocks():
         masses[rows] = (softmax(training.beta * (tokens @ steps.query)) * signal[rows]).sum(axis=1)
@@ -288,7 +288,7 @@ def forecast_at_trial(task: Task, training: Training, d: int, chosen: Chosen) ->
 
 
 def check_heads(arguments: Mapping[str, Any]) -> None:
-    """Refuse numbers of heads that cannot be, and data that no machine holds: features have heads x d coordinates."""
+    """Refuse impossible numbers of heads, and data larger than any memory: features have heads x d coordinates."""
     heads = whole_number("heads", arguments["heads"], 1)
     if "d" in arguments:
         check_sizes({**arguments, "model": "attention", "alpha1": heads * arguments["alpha1"]})
@@ -327,7 +327,7 @@ def heads_forecast_trial(
     from ...theory import forecast
 
     chosen = of_heads(task, training, heads, sharpness)
-    # One head has a theory of its own, which is quicker.
+    # One head has a separate theory, which is quicker.
     model, query = ("attention", "q") if heads == 1 else (f"heads:{heads}", "q1")
     found = forecast(task, chosen, model, accuracy=accuracy, with_capacity=False)
     row = fields_of(found, ("test_error", "standard_error", "train_loss"))

@@ -23,7 +23,7 @@ STRENGTHS = (1e-6, 1e6)  # among which a needed strength is sought
 
 @trial_kind("bayes_limit", columns=columns(*LIMIT_FIELDS, *(f"{name}_se" for name in LIMIT_FIELDS), "hard"))
 def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
-    """What no learner can beat with alpha d samples, and what message passing reaches."""
+    """The Bayes limit with alpha d samples, and the result of message passing."""
     from ...theory import bayes_limit
 
     found = bayes_limit(task, alpha)
@@ -32,7 +32,7 @@ def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
 
 
 def check_tokens(arguments: Mapping[str, Any]) -> None:
-    """Refuse bags whose tokens no machine holds all at once."""
+    """Refuse bags whose tokens are larger than any memory."""
     d, task = whole_number("d", arguments["d"], 2), Task.from_dict({f: arguments[f] for f in Task.__dataclass_fields__})
     numbers = arguments["alpha"] * d * task.longest * d
     if numbers > MOST_NUMBERS:
@@ -65,10 +65,10 @@ def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samp
 
 
 def _crossing(error: Callable[[float], float], target: float, guess: float) -> float:
-    """The strength at which a falling error meets the target, to one part in a thousand."""
+    """The strength at which a falling error reaches the target, to one part in a thousand."""
     status, strength = falling_root(lambda x: error(x) - target, guess, *STRENGTHS, precision=1e-3)
     if status != FOUND:
-        raise ValueError(f"no strength from {STRENGTHS[0]:g} to {STRENGTHS[1]:g} has an error of {target:g}")
+        raise ValueError(f"no strength from {STRENGTHS[0]:g} to {STRENGTHS[1]:g} gives an error of {target:g}")
     return strength
 
 

@@ -17,7 +17,7 @@ from .staged import ACCURACY, ERM_FIELDS, check_sizes, fields_of, with_sharpness
 
 AT_TEST = ("test_error", "balanced_error", *MEASURES, "standard_error")
 # Among these the best sharpness is sought (the second as factors on the trained one): between neighbours the error changes by
-# a few per cent, and longer bags want sharper attention.
+# a few per cent, and longer bags need sharper attention.
 _SHARPNESSES, _SHARPER = (0.3, 0.6, 1.2, 2.4, 4.8), tuple(2.0 ** (i / 2) for i in range(5))
 _POINTS = 64  # draws per replicate and class: standard errors of a tenth of a per cent
 
@@ -68,7 +68,7 @@ def threshold_forecast_trial(
     ),
 )
 def length_theory_trial(task: Task, training: Training, test_lengths: list[int]) -> list[dict[str, float]]:
-    """Attention trained at one length and tested at others: a row for each, with what is lost to what.
+    """Attention trained at one length and tested at others: a row for each, with the parts of the loss in accuracy.
 
     `test_error` is that of the classifier as it is, `threshold_error` with its threshold fitted to the test bags,
     `sharpness_error` with sharpness and threshold fitted, `query_error` the same after a training with the query xi itself.
