@@ -56,7 +56,8 @@ def functions(tree: ast.Module, path: str) -> Iterator[Function]:
             text = node.body[0] if ast.get_docstring(node) is not None else None
             documented = 0 if text is None else (text.end_lineno or 0) - text.lineno + 1
             lines = (node.end_lineno or node.lineno) - node.lineno + 1 - documented
-            parameters = len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
+            passed = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            parameters = sum(argument.arg not in ("self", "cls") for argument in passed)
             yield Function(node.name, path, lines, parameters)
 
 

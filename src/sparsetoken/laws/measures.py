@@ -12,19 +12,21 @@ law comes from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from .._core.averages import standard_error
+from .._core.roots import least_on_grid
 from ..losses import Loss
 from ..trajectories import mistakes
 from .nodes import ClassColumns, Population
 
 MEASURES = ("test_error", "auc", "sensitivity", "specificity")  # of bag models, in this order
+BIASES = 17  # tried before the best is refined: the error as a function of the bias has one wide valley
 _ALL_PAIRS = 1 << 18  # pairs of a positive and a negative entry that are all compared: some ten milliseconds
 # Steps of the integral over scores in units of the least deviation: exact to 1e-8. Scores farther than this many deviations
 # from an entry's mean do not count.
@@ -253,6 +255,12 @@ def logistic_shift(scores: np.ndarray, y: np.ndarray, weights: np.ndarray) -> fl
     return float(c * size / a)
 
 
+def best_bias(error: Callable[[float], Any], bias: float, scores: np.ndarray) -> tuple[float, float]:
+    """Where the test error is least as a function of the bias, within the reach of the scores, and its value there."""
+    reach = float(np.abs(scores).max())
+    return least_on_grid(error, np.linspace(bias - reach, bias + reach, BIASES), 1e-4)
+
+
 def measures_by_bias(
     measures: Callable[[float], np.ndarray], bias: float, scores: np.ndarray, y: np.ndarray, weights: np.ndarray
 ) -> dict[str, float]:
@@ -261,12 +269,11 @@ def measures_by_bias(
     `scores` are those of the training bags, each as if it had been left out; a bias adds to the score.
     """
     refitted = bias + logistic_shift(scores, y, weights)
-    reach = float(np.abs(scores).max())
-    best = minimize_scalar(lambda b: float(measures(b)[0]), bounds=(bias - reach, bias + reach), method="bounded")
+    best, least = best_bias(lambda b: measures(b)[0], bias, scores)
     return {
         **dict(zip(MEASURES, map(float, measures(bias)), strict=True)),
-        "best_bias": float(best.x),
-        "best_bias_error": float(best.fun),
+        "best_bias": best,
+        "best_bias_error": least,
         "refitted_bias": refitted,
         "refitted_error": float(measures(refitted)[0]),
         "leave_one_out_error": float(weights @ mistakes(scores, y)),

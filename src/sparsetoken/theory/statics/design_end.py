@@ -19,13 +19,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 from ..._core.averages import with_error
 from ..._core.devices import in_double_precision
 from ..._core.validation import whole_number
 from ...bag_models import BagModel, get_bag_model
 from ...laws.bag_model_measures import FreshDraws, TrainedDirections, limiting_test_error
+from ...laws.measures import best_bias
 from ...losses import Loss
 from ...plotting.show import Shown
 from ...schedules import FIRST_DECAY
@@ -139,9 +140,7 @@ class EndSearch:
             here = TrainedDirections(*map(jnp.asarray, (at.m, gram, bias, *rest)))
             return _error_and_slopes(problem.score, problem.split, here, sharpness, draws)
 
-        reach = float(np.abs(equations.left_out_scores(end)[0]).max())
-        around = (float(at.bias) - reach, float(at.bias) + reach)
-        best = minimize_scalar(lambda b: float(measured(b)[0]), bounds=around, method="bounded").x
+        best, _ = best_bias(lambda bias: measured(bias)[0], float(at.bias), equations.left_out_scores(end)[0])
         error, (by, by_sharpness) = measured(best)
         slopes, r = slopes_of_end(equations, end), self.model.rank
         upper = np.triu_indices(r)
