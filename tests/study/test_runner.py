@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from sparsetoken._core.user_code import load_source
-from sparsetoken.study import Grid, Store, TrialSpec, open_executor, run_study, run_trials
-from sparsetoken.study.runner import Batch, run_batches, scouts_ahead
+from sparsetoken.study import Grid, Store, open_executor, run_study, run_trials
+from sparsetoken.study.runner import Batch, run_batches
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
 STUDY = load_source(SOURCE).study
@@ -74,26 +74,15 @@ def test_what_several_studies_want_is_run_once_and_its_failure_told_to_all(tmp_p
     assert len(log.read_text().splitlines()) == 2
 
 
-def test_the_first_trial_of_a_program_runs_ahead_of_the_batch_before():
-    def trial(kind, seed, **arguments):
-        return TrialSpec(kind, {**arguments, "seed": seed})
-
-    one = [trial("a", 0, d=2, x=0.5), trial("a", 1, d=2, x=0.7), trial("a", 0, d=3, x=0.5), trial("a", 1, d=3, x=0.5)]
-    two = [trial("b", 0, model="m"), trial("b", 1, model="m"), trial("a", 7, d=3, x=0.1)]
-    ordered = scouts_ahead([one, two])
-    assert ordered == [one[0], one[2], two[0], one[1], one[3], two[1], two[2]]
-
-
 def test_workers_share_what_they_compile(tmp_path, monkeypatch):
-    """The folder is there while they run, holds what one has compiled, and is gone afterwards."""
+    """What one has compiled is in the user's cache folder, where the others look."""
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # what is quick to compile is shared as well
     trials = Grid("t", "simulate_trajectory", {"model": "pooled", "d": 8, "steps": 1}).trials()
     with Store(tmp_path / "s.sqlite") as store, open_executor(workers=2) as pool:
-        folder = Path(pool._compiled.name)
         assert run_trials(trials, store, pool).done == 1
-        assert any("_measured" in path.name for path in folder.iterdir())
-    assert not folder.exists()
+    assert any("_measured" in path.name for path in (tmp_path / "sparsetoken" / "jax").iterdir())
 
 
 @pytest.mark.parametrize(

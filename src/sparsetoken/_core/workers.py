@@ -100,6 +100,13 @@ def limit_threads() -> None:
     threadpool_limits(1)
 
 
+def keep_compiled_code() -> None:
+    """Let JAX keep compiled code for later commands and other workers, in the user's cache folder unless another is named."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(home, "sparsetoken", "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
 class ExecutorError(OSError):
     """The cluster that does the work cannot be reached or was lost; the message states what is kept."""
 

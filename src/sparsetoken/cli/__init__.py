@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from .._core.workers import THREAD_VARIABLES
+from .._core.workers import THREAD_VARIABLES, keep_compiled_code
 from .console import abandon_output, echo, spell_where_needed
 
 app = typer.Typer(
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: run a command, turn every expected failure into one line and exit code 2."""
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")  # read by BLAS when NumPy is first imported
-    _keep_compiled_code()
+    keep_compiled_code()
     for module in COMMAND_MODULES:
         import_module(f".{module}", __name__)
     for stream in (sys.stdout, sys.stderr):
@@ -138,13 +138,6 @@ def _fail_on_output(error: OSError) -> NoReturn:
     if error.errno == errno.EPIPE:  # whoever read the output has seen enough
         sys.exit(1)
     _fail(f"cannot write to standard output: {error.strerror}", 2)
-
-
-def _keep_compiled_code() -> None:
-    """Let JAX keep compiled code between commands, in the user's cache folder: it halves the time to a first answer."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(home, "sparsetoken", "jax"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
-from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 from .._core.user_code import load_source, shared_sources
 from .._core.validation import whole_number
@@ -23,6 +22,7 @@ from .._core.workers import (
     THREAD_VARIABLES,
     ClusterConnection,
     ExecutorError,
+    keep_compiled_code,
     keep_to_one_thread,
     run_on_worker,
     single_blas_thread,
@@ -62,22 +62,16 @@ def get_ready() -> None:
     from . import kinds  # noqa: F401
 
 
-# Programs that compile in less time (seconds) are not shared: reading them would be no quicker.
-SHARED_FROM = "0.1"
-
-
-def start_worker(sources: Sequence[str] = (), compiled: str | None = None) -> None:
+def start_worker(sources: Sequence[str] = ()) -> None:
     """Prepare a local worker process: one thread, Ctrl-C ignored (the coordinator handles it), ended with its parent, the
-    user's files executed. Compiled programs are shared through the folder `compiled`, unless the user has named another."""
+    user's files executed. What one worker has compiled the others read from the user's cache folder."""
     import signal
     import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
-    if compiled is not None and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", SHARED_FROM)
+    keep_compiled_code()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     keep_to_one_thread()
     for source in sources:
@@ -94,36 +88,35 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
 
-class TrialExecutor(Protocol):
-    """What the runner needs of an executor."""
-
-    @property
-    def remote(self) -> bool: ...
-    @property
-    def slots(self) -> int: ...
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future: ...
-    def restart(self) -> None: ...
-    def __enter__(self) -> Any: ...
-    def __exit__(self, kind: type[BaseException] | None, /, *_: object) -> None: ...
-
-
-class InlineExecutor:
-    """Runs each trial at once in this process."""
+class TrialExecutor:
+    """What all executors share; a context manager."""
 
     slots, remote = 1, False
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Run a function on its arguments; a future of its result."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        """Start again after a worker died."""
+        raise ExecutorError(LOST)
+
+    def __enter__(self) -> TrialExecutor:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, /, *_: object) -> None: ...
+
+
+class InlineExecutor(TrialExecutor):
+    """Runs each trial at once in this process."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         future: Future = Future()
         try:
             future.set_result(function(*arguments))
         except Exception as error:
             future.set_exception(error)
         return future
-
-    def restart(self) -> None:
-        """Start again after a worker died."""
-        raise ExecutorError("a trial run in this process cannot be restarted")
 
     def __enter__(self) -> InlineExecutor:
         self._limit = single_blas_thread()  # as in worker processes, and as before afterwards
@@ -134,26 +127,17 @@ class InlineExecutor:
         self._limit.__exit__(kind, *rest)
 
 
-class LocalExecutor:
-    """Spawned processes on this machine, each with one BLAS thread.
-
-    They share compiled programs through a temporary folder, which is removed at the end: a few megabytes for all of the paper's
-    studies.
-    """
-
-    remote = False
+class LocalExecutor(TrialExecutor):
+    """Spawned processes on this machine, each with one BLAS thread."""
 
     def __init__(self, workers: int):
         self.workers = workers
         self.slots = workers + 1  # one waiting, so that no worker idles while a row is written
-        self._compiled = TemporaryDirectory(prefix="sparsetoken-compiled-", ignore_cleanup_errors=True)
         self._pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        arguments = (shared_sources(), self._compiled.name)
-        return ProcessPoolExecutor(
-            self.workers, mp_context=get_context("spawn"), initializer=start_worker, initargs=arguments
-        )
+        context, sources = get_context("spawn"), shared_sources()
+        return ProcessPoolExecutor(self.workers, mp_context=context, initializer=start_worker, initargs=(sources,))
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Run a function on its arguments; a future of its result."""
@@ -164,18 +148,14 @@ class LocalExecutor:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = self._start()
 
-    def __enter__(self) -> LocalExecutor:
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:  # interrupted: do not wait for trials in flight
             for process in list((getattr(self._pool, "_processes", None) or {}).values()):
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._compiled.cleanup()
 
 
-class DaskExecutor:
+class DaskExecutor(TrialExecutor):
     """An existing Dask cluster. A trial whose worker dies is repeated by Dask itself on another one."""
 
     remote = True
@@ -186,7 +166,7 @@ class DaskExecutor:
         self._pool = self._client.get_executor(pure=False)
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]
         """Two trials per thread of the cluster, so that none idles."""
         with _lost_connection():
             return 2 * max(1, sum(self._client.nthreads().values()))
@@ -195,13 +175,6 @@ class DaskExecutor:
         """Run a function on its arguments; a future of its result."""
         with _lost_connection():
             return self._pool.submit(run_on_worker, function, *arguments)
-
-    def restart(self) -> None:
-        """Start again after a worker died."""
-        raise ExecutorError(LOST)
-
-    def __enter__(self) -> DaskExecutor:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
@@ -78,8 +78,7 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
     """
     run = _OngoingRun(store, executor, fresh)
     finished = set() if fresh else store.finished()
-    queues = [run.enter(batch, finished) for batch in batches]
-    run.work(deque(scouts_ahead(queues)))
+    run.work(deque(trial for batch in batches for trial in run.enter(batch, finished)))
 
 
 @dataclass
@@ -91,9 +90,6 @@ class _OngoingRun:
     executor: TrialExecutor
     fresh: bool
     wanted_by: dict[str, list[Batch]] = field(default_factory=dict)  # the first one runs the trial
-    flying: dict[Future, TrialSpec] = field(default_factory=dict)
-    suspects: deque[TrialSpec] = field(default_factory=deque)
-    solo_deaths: Counter[str] = field(default_factory=Counter)
 
     def enter(self, batch: Batch, finished: set[str]) -> list[TrialSpec]:
         """Account for a batch; the trials that must run for it."""
@@ -108,46 +104,60 @@ class _OngoingRun:
 
     def work(self, waiting: deque[TrialSpec]) -> None:
         """Run until nothing is left."""
-        while waiting or self.suspects or self.flying:
-            alone = bool(self.suspects) and not self.flying
-            healthy = self._submit(self.suspects.popleft()) if alone else True
-            while healthy and waiting and not alone and not self.suspects and len(self.flying) < self.executor.slots:
-                healthy = self._submit(waiting.popleft())
-            if self.flying:
-                done = wait(self.flying, return_when=FIRST_COMPLETED).done
-                healthy = self._collect(done, alone) and healthy
-            if not healthy:
-                self._recover()
+        flying: dict[Future, TrialSpec] = {}
+        while waiting or flying:
+            while waiting and len(flying) < self.executor.slots:
+                trial = waiting.popleft()
+                flying[self._submit(trial)] = trial
+            suspects = self._collect(flying, wait(flying, return_when=FIRST_COMPLETED).done)
+            if suspects:
+                suspects += self._collect(flying, wait(flying).done)  # a broken pool settles all its futures at once
+                self._repeat(suspects)
 
-    def _submit(self, trial: TrialSpec) -> bool:
-        """Hand a trial to the executor; False where its workers are gone."""
+    def _submit(self, trial: TrialSpec) -> Future:
+        """Hand a trial to the executor."""
+        code = trial.code if self.executor.remote else None
+        sources = tuple(dict.fromkeys((*shared_sources(), *([trial.source] if trial.source else []))))
         try:
-            code = trial.code if self.executor.remote else None
-            sources = tuple(dict.fromkeys((*shared_sources(), *([trial.source] if trial.source else []))))
-            self.flying[self.executor.submit(run_trial, trial.kind, dict(trial.arguments), sources, code)] = trial
-        except BrokenExecutor:
-            self.suspects.append(trial)
-            return False
-        return True
+            return self.executor.submit(run_trial, trial.kind, dict(trial.arguments), sources, code)
+        except BrokenExecutor as error:  # found out as if the worker had died in this trial
+            failed: Future = Future()
+            failed.set_exception(error)
+            return failed
 
-    def _collect(self, futures: Iterable[Future], alone: bool = False) -> bool:
-        """Record outcomes; False where a worker process died in one of these trials."""
-        healthy = True
-        for future in futures:
-            trial = self.flying.pop(future)
+    def _collect(self, flying: dict[Future, TrialSpec], done: Iterable[Future]) -> list[TrialSpec]:
+        """Record outcomes; the trials in which a worker process died."""
+        suspects = []
+        for future in done:
+            trial = flying.pop(future)
             try:
                 outcome = future.result()
             except BrokenExecutor:
-                healthy = False
-                self.suspects.append(trial)
-                self.solo_deaths[trial.key] += alone
+                suspects.append(trial)
                 continue
             except CancelledError as error:
                 raise ExecutorError(LOST) from error
             except Exception as error:  # the trial never ran or its result could not travel: a failure of this trial
                 outcome = {"result": None, "traceback": f"{type(error).__name__}: {error}"}
             self._settle(trial, outcome)
-        return healthy
+        return suspects
+
+    def _repeat(self, suspects: Sequence[TrialSpec]) -> None:
+        """Start new workers and run these trials one at a time; one that has killed its worker too often is a failed one."""
+        self._restart(suspects[-1])
+        for trial in suspects:
+            for _ in range(SOLO_DEATHS):
+                future = self._submit(trial)
+                if not self._collect({future: trial}, wait([future]).done):
+                    break
+                self._restart(trial)
+            else:
+                reason = f"the worker process died {SOLO_DEATHS} times in this trial"
+                self._settle(trial, {"result": None, "traceback": reason})
+
+    def _restart(self, trial: TrialSpec) -> None:
+        self.wanted_by[trial.key][0].summary.worker_deaths += 1
+        self.executor.restart()
 
     def _settle(self, trial: TrialSpec, outcome: dict[str, Any]) -> None:
         self.store.record(trial, outcome, replace=self.fresh)
@@ -160,16 +170,6 @@ class _OngoingRun:
             for batch in others:
                 batch.summary.reused -= 1
         first.advance(1)
-
-    def _recover(self) -> None:
-        """Start new workers; a trial that has killed its worker too often is a failed one."""
-        self._collect(wait(self.flying).done)  # a broken pool settles all its futures at once
-        self.wanted_by[self.suspects[-1].key][0].summary.worker_deaths += 1
-        for trial in [t for t in self.suspects if self.solo_deaths[t.key] >= SOLO_DEATHS]:
-            self.suspects.remove(trial)
-            reason = f"the worker process died {SOLO_DEATHS} times in this trial"
-            self._settle(trial, {"result": None, "traceback": reason})
-        self.executor.restart()
 
 
 def run_study(
@@ -207,29 +207,3 @@ def run_study(
     store.enrol(study.name, tables)
     summary = run_trials(chain(*tables.values()), store, executor, advance, fresh=fresh)
     return build_tables(tables, store), summary
-
-
-def scouts_ahead(queues: Iterable[Sequence[TrialSpec]]) -> list[TrialSpec]:
-    """All trials in the order to run them: batch after batch, but each batch's scouts before the rest of the batch before it.
-
-    A scout is the first trial of its kind, texts and whole numbers, which decide what is compiled. By the time the others run,
-    the program that a worker has compiled for it is shared with the other workers.
-    """
-    seen: set[tuple[Any, ...]] = set()
-    ordered: list[TrialSpec] = []
-    rest: list[TrialSpec] = []
-    for trials in queues:
-        scouts: list[TrialSpec] = []
-        others: list[TrialSpec] = []
-        for trial in trials:
-            shape = (
-                (name, value)
-                for name, value in trial.arguments.items()
-                if name != "seed" and isinstance(value, str | int)
-            )
-            program = (trial.kind, *shape)
-            (others if program in seen else scouts).append(trial)
-            seen.add(program)
-        ordered += [*scouts, *rest]
-        rest = others
-    return ordered + rest
