@@ -113,7 +113,7 @@ def test_moments_of_parts_are_those_of_the_whole():
         assert found.squares[4] == 0.0 and found.mean[4] == 0.1  # constant, exactly
 
 
-def test_moments_are_kept_only_where_nobody_can_change_the_tokens(monkeypatch):
+def test_moments_are_those_of_the_tokens_as_they_are_now(monkeypatch):
     from sparsetoken import PooledClassifier
     from sparsetoken.bags import scaler as module
 
@@ -136,7 +136,3 @@ def test_moments_are_kept_only_where_nobody_can_change_the_tokens(monkeypatch):
     bags.tokens *= 2.0
     np.testing.assert_allclose(PooledClassifier().fit(bags, labels).decision_function(bags), one, rtol=1e-6, atol=1e-8)
     assert len(passes) == 4
-    kept = bags[:20]
-    kept.memory = {}
-    kept.keep("moments", 1)
-    assert kept.kept("moments") == 1 and kept[:10].kept("moments") is None and bags.kept("moments") is None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from .forms import READ, REMEDY, checked_treatment, first_not_finite, shown, tak
 from .reading.tables import labels_of
 from .scratch import rows_taken
 from .segments import Combination, Work, bag_mean, lengths_of, places_of, rows_of, spread_of, starts_of
-
-MEAN_TOKENS = "mean tokens"  # the name under which bags keep them
 
 
 class Bags:
@@ -59,14 +56,12 @@ class Bags:
 
     in_files = False  # whether every pass reads the tokens from files again, as on a cluster
 
-    __slots__ = ("feature_names", "ids", "memory", "starts", "tokens")
+    __slots__ = ("feature_names", "ids", "starts", "tokens")
 
     tokens: np.ndarray
     starts: np.ndarray
     ids: np.ndarray
     feature_names: np.ndarray | None
-    # Cached results about bags that nobody else can change, such as the copy that a learner fits to; None: nothing is cached.
-    memory: dict[str, Any] | None
 
     def __init__(self, X: Any, ids: Any = None, mask: Any = None, *, missing: str = "error"):
         checked_treatment(missing, READ)
@@ -83,9 +78,7 @@ class Bags:
         if tokens.shape[1] == 0:
             raise ValueError(f"the tokens have 0 feature(s) (shape={tokens.shape}) while a minimum of 1 is required.")
         self.tokens, self.starts, self.ids, self.feature_names = tokens, starts, names, features
-        self.memory = X.memory if isinstance(X, Bags) else None
-        if self.memory is None:  # bags with a cache have been checked, and nobody could change them since
-            self._check_finite(missing)
+        self._check_finite(missing)
         if missing == "drop-token":
             from .checks import without_missing  # which makes bags
 
@@ -134,22 +127,9 @@ class Bags:
         """Bags from valid parts (nothing is checked)."""
         bags = cls.__new__(cls)
         bags.tokens, bags.starts, bags.ids, bags.feature_names = tokens, starts, ids, names
-        bags.memory = None
         return bags
 
     # -- what they are ------------------------------------------------------------------------------------------------
-
-    def keep(self, name: str, value: Any) -> None:
-        """Cache a result about these bags, where they have a cache."""
-        if self.memory is not None:
-            self.memory[name] = value
-
-    def kept(self, name: str) -> Any | None:
-        """The value given to `keep`; None without one."""
-        return None if self.memory is None else self.memory.get(name)
-
-    # An array with one row per bag is kept by the same names on a cluster, where bags in another order are the same bags.
-    keep_rows, kept_rows = keep, kept
 
     @property
     def lengths(self) -> np.ndarray:
@@ -210,13 +190,6 @@ class Bags:
             f"Bags({len(self)} bags, {spread_of(self.lengths)} tokens each, {self.n_features} features, "
             f"{self.tokens.dtype})"
         )
-
-    def __getstate__(self) -> tuple:
-        return self.tokens, self.starts, self.ids, self.feature_names
-
-    def __setstate__(self, state: tuple) -> None:
-        self.tokens, self.starts, self.ids, self.feature_names = state
-        self.memory = None
 
     # -- what one does with them --------------------------------------------------------------------------------------
 
@@ -295,11 +268,13 @@ class Bags:
 
     def mean_tokens(self) -> Any:
         """The mean token of every bag, (bags, features), in the tokens' precision."""
-        return mean_tokens(self)
+        return self.per_bag(mean_tokens_of_part)
 
-    def digests(self) -> np.ndarray:
-        """A digest of 16 bytes per bag: bags of equal tokens have equal digests."""
-        return self.per_bag(digests_of_part)
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """What is found by a pass; bags on a cluster, whose passes read all files, keep it under this name."""
+        return find()
+
+    once_per_bag = once  # for an array with one row per bag
 
     def scaled_by(self, scaler: Any) -> Bags:
         """The same bags with tokens scaled by a fitted `BagScaler`."""
@@ -377,23 +352,6 @@ class Bags:
         )
 
 
-def mean_tokens(bags: Any) -> Any:
-    """The mean token of every bag of `Bags` or `ClusterBags`, by a pass, unless it is cached."""
-    means = bags.kept_rows(MEAN_TOKENS)
-    if means is None:
-        means = bags.per_bag(mean_tokens_of_part)
-        bags.keep_rows(MEAN_TOKENS, means)
-    return means
-
-
 def mean_tokens_of_part(part: Bags) -> Any:
     """The mean token of each bag of a part."""
     return bag_mean(part.tokens, part.starts)
-
-
-def digests_of_part(part: Bags) -> np.ndarray:
-    """(bags, 16) bytes: the digest of each bag of a part."""
-    held = b"".join(
-        blake2b((bag + bag.dtype.type(0)).tobytes(), digest_size=16).digest() for bag in part
-    )  # -0.0 is 0.0
-    return np.frombuffer(held, dtype=np.uint8).reshape(len(part), 16)

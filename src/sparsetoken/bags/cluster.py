@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.imports import require
 from .._core.workers import ClusterConnection, ExecutorError, run_on_worker
-from .bags import digests_of_part, mean_tokens
+from .bags import mean_tokens_of_part
 from .reading.folders import BagFiles, Header, check_alike, gather_arrays, header, name_array
 from .reading.tables import Reading, UnreadableBag, labels_of
 from .scratch import room, row_blocks
@@ -26,7 +26,7 @@ PART_BYTES = 2**26
 ROW_BYTES = 2**28
 HEADERS = 256  # files whose headers are read by one task
 IN_FLIGHT = 3  # tasks per thread of the cluster that are under way: none idles, and results do not pile up
-DIGESTS = "digests"  # the name under which they are kept
+MEAN_TOKENS = "mean tokens"  # the name under which they are kept
 LOST = "the connection to the Dask cluster was lost, and with it this pass over the bags"
 
 
@@ -135,35 +135,20 @@ class ClusterBags:
 
     def mean_tokens(self) -> np.ndarray:
         """The mean token of every bag, (bags, features), in the tokens' precision."""
-        return mean_tokens(self)
+        return self.once_per_bag(MEAN_TOKENS, lambda: self.per_bag(mean_tokens_of_part))
 
-    def digests(self) -> np.ndarray:
-        """`Bags.digests` on the cluster, by a pass that is made once."""
-        digests = self.kept_rows(DIGESTS)
-        if digests is None:
-            digests = self.per_bag(digests_of_part)
-            self.keep_rows(DIGESTS, digests)
-        return digests
-
-    # -- results of passes are cached -------------------------------------------------------------------------------------
-
-    def keep(self, name: str, value: Any) -> None:
-        """Cache a result about these bags, whatever their order (the last one of each name)."""
-        self.memory[name] = self._selection(), value
-
-    def kept(self, name: str) -> Any | None:
-        """The value given to `keep` for the same bags, scaled in the same way, in any order; None without one."""
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """What was found under this name for the same bags, scaled in the same way, in any order; found now if it was not."""
         selection, value = self.memory.get(name, (None, None))
-        return value if selection == self._selection() else None
+        if selection != self._selection():
+            value = find()
+            self.memory[name] = self._selection(), value
+        return value
 
-    def keep_rows(self, name: str, rows: np.ndarray) -> None:
-        """`keep`, for an array with one row per bag."""
-        self.keep(name, rows[np.argsort(self.rows, kind="stable")])
-
-    def kept_rows(self, name: str) -> np.ndarray | None:
-        """The array given to `keep_rows`, in the order of these bags."""
-        value = self.kept(name)
-        return None if value is None else value[np.argsort(np.argsort(self.rows, kind="stable"))]
+    def once_per_bag(self, name: str, find: Callable[[], np.ndarray]) -> np.ndarray:
+        """`once`, for an array with one row per bag, in the order of these bags."""
+        order = np.argsort(self.rows, kind="stable")
+        return self.once(name, lambda: find()[order])[np.argsort(order)]
 
     def _selection(self) -> tuple[bytes, Any]:
         """A key of these bags among other selections of the same folder, regardless of their order."""

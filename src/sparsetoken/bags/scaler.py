@@ -29,7 +29,7 @@ CHANCE = 0.05
 # How far beyond the training range a scaled token may lie, in standard deviations. Fresh Gaussian tokens leave the
 # range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
 MARGIN = 1.0
-MOMENTS, TAILS = "moments", "tails"  # under these names bags keep their `Moments`, and E z^4 of each feature
+MOMENTS = "moments"  # the name under which bags on a cluster keep theirs
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -188,11 +188,12 @@ def _moments(
     bags: Any, change: Callable[[Any], Any] = _unchanged
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
-    least and greatest value; by one pass over the bags, unless they are cached."""
-    known = bags.kept(MOMENTS) if change is _unchanged else None
-    found: Moments = bags.combined(part_moments, merged_moments, shared=(change,)) if known is None else known
-    if known is None and change is _unchanged:
-        bags.keep(MOMENTS, found)
+    least and greatest value; by one pass over the bags, which is not made where the bags have kept them."""
+
+    def passed() -> Moments:
+        return bags.combined(part_moments, merged_moments, shared=(change,))
+
+    found = bags.once(MOMENTS, passed) if change is _unchanged else passed()
     finite = np.isfinite(found.squares)
     if not np.all(finite):
         raise ValueError(f"the values of feature {int(np.argmin(finite))} are too far apart to be scaled")
@@ -244,12 +245,8 @@ def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarra
 
 
 def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
-    """Which features have heavy tails, by the rule of `BagScaler`."""
-    tails = bags.kept(TAILS)
-    if tails is None:
-        tails = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known))
-        bags.keep(TAILS, tails)
-    heavy = tails > HEAVY
+    """Which features have heavy tails, as `BagScaler` judges them."""
+    heavy = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known)) > HEAVY
     if labels is None:
         return heavy
     labels = column_or_1d(labels)

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from ..bags.bags import MEAN_TOKENS, Bags
+from ..bags.bags import Bags
+from ..bags.cluster import MEAN_TOKENS
 from ..bags.scaler import BagScaler
 from ..bags.segments import bag_mean
 from ..laws.measures import shares_beaten
@@ -249,12 +250,10 @@ class TrainingRange:
 def fit_range(bags: Any) -> tuple[TrainingRange, np.ndarray]:
     """The range of the training bags, and their summaries; two passes over the bags, unless they have kept them."""
     scaler = BagScaler().fit(bags)
-    rows = bags.kept_rows(SUMMARIES)
-    if rows is None:
-        rows = bags.per_bag(summaries, shared=(scaler,))
-        bags.keep_rows(SUMMARIES, rows)
-    if bags.in_files:  # a pass reads all files: keep the mean tokens, which every learner needs next
-        bags.scaled_by(scaler).keep_rows(MEAN_TOKENS, rows[:, : bags.n_features].astype(bags.dtype))
+    rows = bags.once_per_bag(SUMMARIES, lambda: bags.per_bag(summaries, shared=(scaler,)))
+    if bags.in_files:  # a pass reads all files: the mean tokens, which every learner asks for next, are known now
+        means = rows[:, : bags.n_features].astype(bags.dtype)
+        bags.scaled_by(scaler).once_per_bag(MEAN_TOKENS, lambda: means)
     center, spread = rows.mean(axis=0), rows.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     farthest = float(_distances(rows, center, spread).max())
