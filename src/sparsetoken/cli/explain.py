@@ -35,28 +35,29 @@ class TokenOptions(Options):
         help="Columns with the tokens' places, such as x,y; or an array of the files, such as coords.",
     )
 
+    @property
     def columns(self) -> list[str]:
         """What is to be read beside the features."""
         places = [] if self.coordinates is None else self.coordinates.split(",")
-        return [*([] if self.token_name is None else [self.token_name]), *places]
+        return places if self.token_name is None else [self.token_name, *places]
 
-    def beside(self, found: Mapping[str, Any], file: Path) -> _Beside:
-        """The names and places among the columns that the file had."""
+    def beside(self, found: Mapping[str, Any], file: Path) -> dict[str, Any]:
+        """The tokens' names, and their places x and y, as far as they are asked for, from the columns that the file had."""
         import numpy as np
 
-        for name in self.columns():
+        for name in self.columns:
             if name not in found:
                 raise ValueError(f"{file} has no column {name!r} to show, or some of its tokens were left out")
-        names = None if self.token_name is None else found[self.token_name]
+        names = {} if self.token_name is None else {"name": found[self.token_name]}
         if self.coordinates is None:
-            return _Beside(names)
+            return names
         try:
             places = np.column_stack([found[name] for name in self.coordinates.split(",")]).astype(float)
         except ValueError:
             raise ValueError(f"--coordinates {self.coordinates} must be numbers") from None
         if places.shape[1] != 2:
             raise ValueError(f"--coordinates must be two columns, or an array with two, got {places.shape[1]}")
-        return _Beside(names, places)
+        return {**names, "x": places[:, 0], "y": places[:, 1]}
 
     def chosen(self, ids: Any, answers: Any) -> list[int]:
         """The bags to show: those named, else the likeliest ones."""
@@ -98,7 +99,7 @@ def explain(
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
-    read = given.read(estimator, beside=tokens.columns())
+    read = given.read(estimator, beside=tokens.columns)
     beside = tokens.beside(read.beside, given.file)
     with using(model):
         found = _explained(estimator, read.bags, tokens.of_class, beside)
@@ -121,24 +122,6 @@ def explain(
     deliver(show, [written, (plot, lambda path: found.draw(chosen[0], path), "picture")])
 
 
-@dataclass(frozen=True)
-class _Beside:
-    """What the files say of tokens beside their features: names, and places as (tokens, 2) numbers; None where nothing."""
-
-    names: Any = None
-    places: Any = None
-
-    def columns(self) -> dict[str, Any]:
-        """The same as columns of a table."""
-        names = {} if self.names is None else {"name": self.names}
-        return names if self.places is None else {**names, "x": self.places[:, 0], "y": self.places[:, 1]}
-
-    def label(self, row: int, within: int) -> str:
-        """How a token is shown: by its name (or its number in its bag), and where it is."""
-        name = str(within) if self.names is None else str(self.names[row])
-        return name if self.places is None else f"{name} ({self.places[row, 0]:g}, {self.places[row, 1]:g})"
-
-
 @dataclass
 class _Explained:
     """What speaks for a class in each bag: `answer` is the bags' probability or prediction, `classes` None for numbers."""
@@ -150,15 +133,16 @@ class _Explained:
     answers: Any
     weights: list[Any]
     scores: list[Any]
-    beside: _Beside
+    beside: dict[str, Any]
 
-    @property
-    def several(self) -> bool:
-        return self.classes is not None and len(self.classes) > 2
+    def __post_init__(self) -> None:
+        import numpy as np
 
-    @property
-    def measure(self) -> str:
-        return "prediction" if self.classes is None else "probability"
+        self.several = self.classes is not None and len(self.classes) > 2
+        self.measure = "prediction" if self.classes is None else "probability"
+        self.strongest = [np.argsort(-scores, kind="stable") for scores in self.scores]
+        tokens = np.asarray(self.bags.tokens, dtype=float)
+        self.mean, self.spread = tokens.mean(axis=0), np.maximum(tokens.std(axis=0), 1e-12)
 
     @property
     def title(self) -> str:
@@ -166,8 +150,8 @@ class _Explained:
             whom = "a higher label"
         else:
             whom = "the class shown" if self.several else f"class {self.classes[self.chosen[0]]}"
-        how = "counted from 0 within their bag" if self.beside.names is None else "by name"
-        where = "" if self.beside.places is None else " (with their places)"
+        how = "by name" if "name" in self.beside else "counted from 0 within their bag"
+        where = " (with their places)" if "x" in self.beside else ""
         return f"tokens that speak most for {whom}, {how}{where}; features in standard deviations"
 
     @property
@@ -179,11 +163,11 @@ class _Explained:
         """How much of the attention the strongest tokens have, and by which features they stand out."""
         import numpy as np
 
-        strongest = [np.argsort(-scores, kind="stable")[:top] for scores in self.scores]
-        share = np.mean([weights[best].sum() for weights, best in zip(self.weights, strongest)])
+        share = np.mean([weights[best[:top]].sum() for weights, best in zip(self.weights, self.strongest)])
         likely = np.argsort(-self.answers, kind="stable")[: max(1, len(self.answers) // 4)]
-        deviations = np.mean([self._deviations(i, strongest[i][:1])[0] for i in likely], axis=0)
-        features = ", ".join(self._features(deviations))
+        features = ", ".join(
+            self._features(np.mean([self._deviations(i, self.strongest[i][0]) for i in likely], axis=0))
+        )
         tokens = "token has" if top == 1 else f"{top} tokens have"
         return (
             f"the strongest {tokens} {share:.0%} of a bag's attention on average; in the likeliest bags the strongest token "
@@ -192,43 +176,41 @@ class _Explained:
 
     def draw(self, i: int, path: Path) -> None:
         """A picture of one bag: at the tokens' places where these are known."""
+        import numpy as np
+
         from ..estimators.displays import AttentionDisplay
         from ..plotting.show import write_picture
 
         target = "" if self.classes is None else str(self.classes[self.chosen[i]])
         probability = None if self.classes is None else float(self.answers[i])
         display = AttentionDisplay(self.weights[i], self.scores[i], str(self.bags.ids[i]), target, probability)
-        first = int(self.bags.starts[i])
-        if self.beside.places is None:
-            display.plot()
+        if "x" in self.beside:
+            own = slice(self.bags.starts[i], self.bags.starts[i] + self.bags.lengths[i])
+            display.plot_places(np.column_stack([self.beside["x"][own], self.beside["y"][own]]))
         else:
-            display.plot_places(self.beside.places[first : first + int(self.bags.lengths[i])])
+            display.plot()
         write_picture(path, display.figure_)
 
     def rows(self, bags: list[int], top: int, features: int) -> list[list[str]]:
         """A row per token: the strongest of these bags, with so many of their farthest features."""
-        import numpy as np
-
         rows = []
         for i in bags:
-            best = np.argsort(-self.scores[i], kind="stable")[:top]
-            for place, (j, deviations) in enumerate(zip(best, self._deviations(i, best))):
-                first = [str(self.bags.ids[i]), *([str(self.classes[self.chosen[i]])] if self.several else [])]
-                first = [*first, f"{self.answers[i]:.3f}"] if place == 0 else [""] * (len(first) + 1)
-                token = self.beside.label(self.bags.starts[i] + j, j)
-                numbers = [token, f"{self.weights[i][j]:.2f}", f"{self.scores[i][j]:+.2f}"]
-                rows.append([*first, *numbers, ", ".join(self._features(deviations)[:features])])
+            own = [str(self.bags.ids[i]), *([str(self.classes[self.chosen[i]])] if self.several else [])]
+            first = [*own, f"{self.answers[i]:.3f}"]
+            for j in self.strongest[i][:top]:
+                numbers = [self._label(i, j), f"{self.weights[i][j]:.2f}", f"{self.scores[i][j]:+.2f}"]
+                rows.append([*first, *numbers, ", ".join(self._features(self._deviations(i, j))[:features])])
+                first = [""] * len(first)
         return rows
 
-    def _deviations(self, i: int, tokens: Any) -> Any:
-        """Features of tokens of a bag, in standard deviations from the mean of all tokens."""
-        import numpy as np
+    def _label(self, i: int, j: int) -> str:
+        """How a token is shown: by its name (or its number in its bag), and where it is."""
+        own = {name: values[self.bags.starts[i] + j] for name, values in self.beside.items()}
+        return f"{own.get('name', j)}" + (f" ({own['x']:g}, {own['y']:g})" if "x" in own else "")
 
-        if not hasattr(self, "_moments"):
-            everything = np.asarray(self.bags.tokens, dtype=float)
-            self._moments = everything.mean(axis=0), np.maximum(everything.std(axis=0), 1e-12)
-        mean, spread = self._moments
-        return (np.asarray(self.bags[i : i + 1].tokens, dtype=float)[tokens] - mean) / spread
+    def _deviations(self, i: int, j: int) -> Any:
+        """Features of a token of a bag, in standard deviations from the mean of all tokens."""
+        return (self.bags[i][j] - self.mean) / self.spread
 
     def _features(self, deviations: Any) -> list[str]:
         import numpy as np
@@ -245,7 +227,7 @@ class _Explained:
         columns = {
             **({"class": np.repeat(self.classes[self.chosen], lengths)} if self.several else {}),
             "token": np.concatenate([np.arange(n) for n in lengths]),
-            **self.beside.columns(),
+            **self.beside,
             "weight": np.concatenate(self.weights).astype(float).round(6),
             "score": np.concatenate(self.scores).astype(float).round(6),
             f"bag_{self.measure}": np.repeat(self.answers, lengths).astype(float).round(6),
@@ -264,7 +246,7 @@ class _Explained:
         return None if witness.all() or not witness.any() else area_under_curve(np.concatenate(self.scores), witness)
 
 
-def _explained(estimator: Any, bags: Any, wanted: str | None, beside: _Beside) -> _Explained:
+def _explained(estimator: Any, bags: Any, wanted: str | None, beside: dict[str, Any]) -> _Explained:
     import numpy as np
 
     classes = getattr(estimator, "classes_", None)
@@ -274,7 +256,12 @@ def _explained(estimator: Any, bags: Any, wanted: str | None, beside: _Beside) -
         answers, chosen = estimator.predict(bags), np.ones(len(bags), dtype=int)
     else:
         probabilities = estimator.predict_proba(bags)
-        chosen = _chosen_class(classes, wanted, probabilities)
+        known = [str(label) for label in classes]
+        if wanted is not None and wanted not in known:
+            raise ValueError(f"--class must be one of {', '.join(known)}, got {wanted!r}")
+        chosen = probabilities.argmax(axis=1)
+        if wanted is not None or len(known) == 2:
+            chosen = np.full(len(bags), 1 if wanted is None else known.index(wanted))
         answers = probabilities[np.arange(len(bags)), chosen]
     weights, scores = estimator.attention_weights(bags), estimator.token_scores(bags)
     if classes is not None and len(classes) > 2:
@@ -284,15 +271,3 @@ def _explained(estimator: Any, bags: Any, wanted: str | None, beside: _Beside) -
     count = estimator.n_features_in_
     names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"#{k}" for k in range(count)])]
     return _Explained(bags, names, classes, chosen, answers, weights, scores, beside)
-
-
-def _chosen_class(classes: Any, wanted: str | None, probabilities: Any) -> Any:
-    """For each bag the place of the class to explain."""
-    import numpy as np
-
-    names = [str(label) for label in classes]
-    if wanted is not None:
-        if wanted not in names:
-            raise ValueError(f"--class must be one of {', '.join(names)}, got {wanted!r}")
-        return np.full(len(probabilities), names.index(wanted))
-    return np.ones(len(probabilities), dtype=int) if len(names) == 2 else probabilities.argmax(axis=1)
