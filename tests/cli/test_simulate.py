@@ -189,7 +189,7 @@ def test_a_worker_that_dies_does_not_cost_what_others_have_found(command, monkey
     class Dying(executor.InlineExecutor):
         def submit(self, function, /, *arguments):
             done = super().submit(function, *arguments)
-            if arguments[0].model == "pooled":
+            if function.keywords["model"] == "pooled":
                 done = Future()
                 done.set_exception(BrokenExecutor("gone"))
             return done

@@ -19,13 +19,9 @@ from sparsetoken import (
 )
 from sparsetoken.planning import BagsPlan, Criterion, Expected, Extrapolation, MeasuredCurve, Plan
 from sparsetoken.plotting.show import MOST_ROWS
-from sparsetoken.study.claims import Claim, Judgement, ledger
+from sparsetoken.theory.sweep import ForecastGrid
 
 OPTIONS = {"accuracy": 2e-2, "with_capacity": False}
-
-
-def claims(*verdicts):
-    return [Claim(f"c{i}", "<b>", "by eye", lambda tables, v=v: Judgement(v, "1", "2")) for i, v in enumerate(verdicts)]
 
 
 def measured_curve(criterion="error"):
@@ -55,7 +51,6 @@ def shown():
         "grid": theory.forecast_grid(Task(), Training(), ["pooled", "vectorized"], over=over, **OPTIONS),
         "limit": theory.bayes_limit(Task(), 2.0),
         "capacity": theory.capacity(theory.pooled_law(Task())),
-        "ledger": ledger("s", claims("confirmed", "refuted"), {}),
         "trajectory": run,
         "plan": planned,
         "plan for bags": BagsPlan("BagClassifier", 300, curve, curve.needed(0.05)),
@@ -81,7 +76,6 @@ ROWS = {
         "limit": 1,
         "capacity": 1,
         "grid": 12,
-        "ledger": 2,
         "trajectory": 4,
     },
     **{"plan": 2, "plan for bags": 7, "learning curve": 6, "attention": 3},
@@ -154,9 +148,9 @@ def test_a_grid_with_failures_and_none_at_all():
 
 
 def test_long_tables_are_cut():
-    rows = ledger("s", claims(*["confirmed"] * (MOST_ROWS + 3)), {})
+    row = {"model": "pooled", "test_error": 0.1, "failure": ""}
+    rows = ForecastGrid([{**row, "alpha1": float(k)} for k in range(MOST_ROWS + 3)], ["alpha1"])
     assert "3 more rows in frame()" in rows._repr_html_() and len(rows.frame()) == MOST_ROWS + 3
-    assert repr(rows) == f"Ledger({MOST_ROWS + 3} claims: {MOST_ROWS + 3} confirmed)"
 
 
 def test_the_plan_for_bags_in_words_and_numbers(shown):

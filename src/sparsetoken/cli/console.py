@@ -7,7 +7,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -94,33 +93,23 @@ def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Se
 
     What could not be computed is said last, on standard error, and makes the exit code 1.
 
-    A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error. One that
-    cannot be written where it was wanted goes to the folder for temporary files.
+    A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error.
     """
-    written, failures, broken = [], [], None
+    written: list[str] = []
+    broken: Exception | None = None
     for path, write, *what in files:
         if path is None:
             continue
         try:
             write(path)
             written += [f"{words} written to {path}" for words in what]
-        except OSError as error:
-            failures.append(f"{error}{_rescued(path, write)}")
         except Exception as error:  # whatever it is, what was computed is shown first
             broken = broken or error
-    try:
-        show()
-        if sys.stdout is not None:
-            sys.stdout.flush()  # what waits in the buffer could fail later, past all care
-    except OSError:
-        if failures:  # where the results are now is worth more than that nobody reads them
-            abandon_output()
-            raise OSError("; ".join(failures)) from None
-        raise
+    show()
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what waits in the buffer could fail later, past all care
     for line in written:
         echo(line, err=True)
-    if failures:
-        raise OSError("; ".join(failures))
     if broken is not None:
         raise broken
     for line in failed:
@@ -132,16 +121,6 @@ def abandon_output() -> None:
     """Drop what is left to be printed: standard output is full or closed, and would fail again at the end."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _rescued(path: Path, write: Callable[[Path], None]) -> str:
-    """Write to the folder for temporary files instead; in words, where that is (or nothing, where it failed too)."""
-    try:
-        other = Path(tempfile.mkdtemp(prefix="sparsetoken-")) / path.name
-        write(other)
-    except OSError:
-        return ""
-    return f" (its content is in {other})"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1) -> None:
@@ -215,8 +194,10 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """One line per row; nested dictionaries become columns `name.key`; missing and infinite values are empty."""
     import pandas as pd
 
+    from ..study.tables import as_csv
+
     flat = [_flatten(plain(row)) for row in rows]
-    write_bytes(path, as_csv(pd.DataFrame(flat, dtype=object)).encode())  # objects: whole numbers stay whole
+    write_bytes(path, as_csv(pd.DataFrame(flat, dtype=object)))  # objects: whole numbers stay whole
 
 
 def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,21 +205,6 @@ def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         flat |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {name: value}
     return flat
-
-
-def write_table(path: Path, table: Any) -> None:
-    """A frame as Parquet or JSON where the file's ending says so, else as CSV."""
-    from ..study.tables import write_table as write_by_ending
-
-    if path.suffix.lower() in (".parquet", ".json"):
-        write_by_ending(table, path)
-    else:
-        write_bytes(path, as_csv(table).encode())
-
-
-def as_csv(table: Any) -> str:
-    """A frame as the text of a CSV file."""
-    return table.to_csv(index=False, lineterminator="\n")
 
 
 @contextmanager

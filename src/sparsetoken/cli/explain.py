@@ -11,7 +11,7 @@ import typer
 
 from . import OWN_BAGS, app
 from .bag_files import MODEL, TABLES, BagsForModel, id_column, using
-from .console import check_files, deliver, echo, echo_text, fits, print_table, write_table
+from .console import check_files, deliver, echo, echo_text, fits, print_table
 from .options import Options, with_options
 
 _FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
@@ -92,6 +92,7 @@ def explain(
     """
     from .._core.validation import whole_number
     from ..estimators.persistence import load_model
+    from ..study.tables import write_table
 
     check_files([(out, TABLES)], (model, given.file, given.labels), plot)
     top = whole_number("top", tokens.top, 1)
@@ -118,7 +119,7 @@ def explain(
                     break
             print_table(found.title, columns, rows)
 
-    written = (out, lambda path: write_table(path, table), f"weights and scores of {len(table):,} tokens")
+    written = (out, lambda path: write_table(table, path, ".csv"), f"weights and scores of {len(table):,} tokens")
     deliver(show, [written, (plot, lambda path: found.draw(chosen[0], path), "picture")])
 
 

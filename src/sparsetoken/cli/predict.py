@@ -9,7 +9,7 @@ import typer
 
 from . import OWN_BAGS, app
 from .bag_files import MODEL, TABLES, BagsForModel, ClusterOptions, id_column, using
-from .console import as_csv, check_files, deliver, echo, stages, write_table
+from .console import check_files, deliver, echo, stages
 from .options import with_options
 
 
@@ -33,6 +33,7 @@ def predict(
     import pandas as pd
 
     from ..estimators.persistence import load_model
+    from ..study.tables import as_csv, write_table
 
     check_files([(out, TABLES)], (model, given.file, given.labels))
     estimator = load_model(model)
@@ -49,11 +50,11 @@ def predict(
 
     def show() -> None:
         if out is None:
-            echo(as_csv(table), end="")
+            echo(as_csv(table).decode(), end="")
         for line in said:
             echo(line, err=True)
 
-    deliver(show, [(out, lambda path: write_table(path, table), f"predictions of {len(read.bags)} bags")])
+    deliver(show, [(out, lambda path: write_table(table, path, ".csv"), f"predictions of {len(read.bags)} bags")])
 
 
 def _classes(estimator: Any, probability: Any) -> dict[str, Any]:

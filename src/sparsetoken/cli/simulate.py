@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -36,7 +37,6 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from ..deployment import Deployment
     from ..task import Task
     from ..training import Training
 
@@ -113,11 +113,20 @@ def simulate(
     models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
     grid.check(len(models) * whole_number("trials", trial.trials, 1))
     seeds, where = trial_seeds(trial.seed, trial.trials), _positions(trial.positions)
-    cases = [_case(values, name, where, training.plain()) for values in grid.cases() for name in models]
-    results = _run(cases, seeds, {"sampler": sampler, "tokens": tokens}, trial.workers)
+    options = {"sampler": sampler, "tokens": tokens}
+    cases = [_case(values, name, where, training.plain(), options) for values in grid.cases() for name in models]
+    results = _run([compute for _, compute in cases], seeds, trial.workers)
 
     swept = [at_test(name) for name in grid.swept]
-    done, failures = _sorted_out(cases, results, swept, of_signals(several))
+    done, failures = [], []
+    for (about, _), found in zip(cases, results, strict=True):
+        reason = next((one for one in found if isinstance(one, Exception)), None)
+        if reason is None:
+            done.append(_Outcome({**about, **of_signals(several)}, found))
+        else:
+            failures.append((about, reason))
+    if not done:
+        raise failures[-1][1]
     silent = () if training.schedule == "joint" else ("steps",)
     title = numbers_in_words({name: value for name, value in grid.fixed.items() if name not in silent})
     title += f", {training.loss} loss, {training.schedule}, {sampler} sampler"
@@ -126,45 +135,23 @@ def simulate(
     title += f"{signals_in_words(several)}{tested_in_words(grid.fixed)}"
     drawn = "one trial" if trial.trials == 1 else f"mean ± standard error of {trial.trials} trials"
     title += f"; {drawn}, seed {trial.seed}"
-    options = {"sampler": sampler, **noise.described()}
-    record = {"seed": trial.seed, "cases": [outcome.record(options) for outcome in done]}
+    about = {"sampler": sampler, **noise.described()}
+    record = {"seed": trial.seed, "cases": [outcome.record(about) for outcome in done]}
 
     def show() -> None:
         if not swept:
-            echo_text(f"test error: {', '.join(f'{one.case.model} {one.shown(_COLUMNS[0][0])}' for one in done)}")
+            echo_text("test error: " + ", ".join(f"{one.about['model']} {one.shown('test_error')}" for one in done))
         print_table(title, *_table(done, swept), 1 + len(swept))
 
     lines = files.writers(record, lambda: [line for outcome in done for line in outcome.lines()])
-    return deliver(show, lines, failures)
+    failed = [failure_in_words(point["model"], point, swept, reason) for point, reason in failures]
+    return deliver(show, lines, failed)
 
 
-def _sorted_out(
-    cases: Sequence[_Case], results: Sequence[list], swept: Sequence[str], signals: Mapping[str, Any]
-) -> tuple[list[_Outcome], list[str]]:
-    """What was computed, and what failed in words; an error where nothing was computed."""
-    done, failures = [], []
-    for case, found in zip(cases, results, strict=True):
-        reason = next((one for one in found if isinstance(one, Exception)), None)
-        if reason is None:
-            done.append(_Outcome(case, {**case.about, **signals}, found))
-        elif not done and case is cases[-1]:
-            raise reason
-        else:
-            failures.append(failure_in_words(case.model, case.about, swept, reason))
-    return done, failures
-
-
-class _Case(NamedTuple):
-    model: str
-    d: int
-    task: Task
-    training: Training
-    deployment: Deployment
-    about: dict[str, Any]
-
-
-def _case(values: Mapping[str, Any], model: str, positions: Any, plain: Mapping[str, Any]) -> _Case:
-    """The library's objects for one combination of values."""
+def _case(
+    values: Mapping[str, Any], model: str, positions: Any, plain: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], Callable[[int], Any]]:
+    """What one combination of values is called, and what computes a trial of it from a seed."""
     from .._core.validation import whole_number
     from ..deployment import Deployment
     from ..task import Task
@@ -178,7 +165,7 @@ def _case(values: Mapping[str, Any], model: str, positions: Any, plain: Mapping[
     d = whole_number("d", values["d"], 2)
     about = {"model": model, "d": d} | task.to_dict() | training.to_dict()
     about |= {at_test(name): value for name, value in tested.items()}
-    return _Case(model, d, task, training, Deployment.from_dict(tested), about)
+    return about, partial(_trial, task, training, d, model=model, deployment=Deployment.from_dict(tested), **options)
 
 
 def _positions(text: str) -> Any:
@@ -196,7 +183,7 @@ def _positions(text: str) -> Any:
     return Positions(name, **{"weights" if name == "weighted" else "places": listed})
 
 
-def _run(cases: Sequence[_Case], seeds: list[int], options: dict[str, Any], workers: int) -> list[list]:
+def _run(cases: Sequence[Callable[[int], Any]], seeds: list[int], workers: int) -> list[list]:
     """Results case by case, trial by trial; in the place of one that failed, its error."""
     from concurrent.futures import BrokenExecutor
 
@@ -206,7 +193,7 @@ def _run(cases: Sequence[_Case], seeds: list[int], options: dict[str, Any], work
     found: list = []
     with open_executor(workers=workers) as executor, progress() as bars:
         advance = bars("trials", len(cases) * len(seeds))
-        futures = (executor.submit(_trial, case, seed, options) for case in cases for seed in seeds)
+        futures = (executor.submit(case, seed) for case in cases for seed in seeds)
         for future in futures if workers == 1 else list(futures):
             try:
                 found.append(future.result())
@@ -216,11 +203,11 @@ def _run(cases: Sequence[_Case], seeds: list[int], options: dict[str, Any], work
     return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
 
 
-def _trial(case: _Case, seed: int, options: dict[str, Any]) -> Any:
+def _trial(task: Task, training: Training, d: int, seed: int, **options: Any) -> Any:
     from ..simulation.simulate import simulate as one_trial
 
     try:
-        return one_trial(case.task, case.training, case.d, seed, case.model, deployment=case.deployment, **options)
+        return one_trial(task, training, d, seed, **options)
     except (ValueError, ArithmeticError, MemoryError) as error:
         return error
 
@@ -228,14 +215,13 @@ def _trial(case: _Case, seed: int, options: dict[str, Any]) -> Any:
 class _Outcome:
     """A case with its trials, and their means and standard errors."""
 
-    def __init__(self, case: _Case, about: dict[str, Any], trials: list[Any]) -> None:
+    def __init__(self, about: dict[str, Any], trials: list[Any]) -> None:
         from .._core.averages import mean_and_error
 
-        self.case, self.about, self.trials = case, about, trials
-        rows = [trial.to_row() for trial in trials]
+        self.about, self.trials = about, trials
+        rows = [{**trial.to_row(), "seconds": sum(trial.seconds.values())} for trial in trials]
         numbers = [name for name, value in rows[0].items() if isinstance(value, float)]
         pairs = {name: mean_and_error(row[name] for row in rows) for name in numbers}
-        pairs["seconds"] = mean_and_error(sum(trial.seconds.values()) for trial in trials)
         self.mean = {name: pair[0] for name, pair in pairs.items()}
         self.standard_error = {name: pair[1] for name, pair in pairs.items()}
 
@@ -263,6 +249,6 @@ def _table(outcomes: Sequence[_Outcome], swept: Sequence[str]) -> tuple[list[str
     columns = [(name, text) for name, text in known if any(not math.isnan(mean.get(name, math.nan)) for mean in means)]
     rows = []
     for outcome in outcomes:
-        first = [outcome.case.model, *(f"{outcome.about[name]:g}" for name in swept)]
+        first = [outcome.about["model"], *(f"{outcome.about[name]:g}" for name in swept)]
         rows.append([*first, *(outcome.shown(name) for name, _ in columns), f"{outcome.mean['seconds']:.2f}"])
     return ["model", *swept, *(heading for _, heading in columns), "seconds"], rows

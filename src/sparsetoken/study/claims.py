@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-import numpy as np
 import pandas as pd
 
 from .._core.validation import rejection
-from ..plotting.show import Shown, axes_for
-from ..plotting.style import COLOURS, REFERENCE
 
 
 class Source(TypedDict):
@@ -36,7 +33,6 @@ SOURCES = {
     "ours": "claims of our own",
     "yours": "claims of your studies",
 }
-_VERDICT_COLOURS = {"confirmed": COLOURS["vectorized"], "refuted": COLOURS["attention"], "undecided": REFERENCE}
 Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
 
 
@@ -156,42 +152,9 @@ def verdict_counts(rows: Iterable[LedgerRow]) -> dict[str, int]:
     return {verdict: found.count(verdict) for verdict in VERDICTS if verdict in found}
 
 
-class Ledger(Shown, list[LedgerRow]):
-    """Judged claims: a list of rows with a table and a plot."""
-
-    def __repr__(self) -> str:
-        words = ", ".join(f"{count} {verdict}" for verdict, count in verdict_counts(self).items())
-        deviating = sum(not row.as_recorded for row in self)
-        return f"Ledger({len(self)} claims: {words or 'none'}{f'; {deviating} not as recorded' if deviating else ''})"
-
-    def frame(self) -> pd.DataFrame:
-        """A pandas table, one row per claim."""
-        return ledger_table(self)
-
-    def _shown_frame(self) -> pd.DataFrame:
-        table = self.frame()
-        return table[["study", "claim", "statement", "measured", "verdict"]] if len(table) else table
-
-    def plot(self, ax: Any = None) -> Any:
-        """How many claims of each study have which verdict."""
-        studies = list(dict.fromkeys(row.study for row in self))
-        ax = axes_for(ax, (6.0, 1.4 + 0.3 * len(studies)))
-        left = np.zeros(len(studies))
-        for verdict in VERDICTS:
-            mine = [row.study for row in self if row.judgement.verdict == verdict]
-            counts = np.array([mine.count(name) for name in studies], dtype=float)
-            ax.barh(studies, counts, left=left, color=_VERDICT_COLOURS[verdict], label=verdict)
-            left += counts
-        ax.invert_yaxis()
-        ax.set_xlabel("claims")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False, ncols=len(VERDICTS), loc="lower left", bbox_to_anchor=(0, 1))
-        return ax
-
-
-def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> Ledger:
-    """Judge claims in order; a criterion that fails affects its own row only."""
-    rows = Ledger()
+def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> list[LedgerRow]:
+    """Judge claims in order; a criterion that fails is a problem of its own row and keeps no other from being judged."""
+    rows = []
     for claim in claims:
         seen = _Watched(tables)
         judged, problem = attempt(f"claim {claim.id!r} of study {study!r}", claim.judge, seen)

@@ -49,16 +49,22 @@ def build_tables(trials: Mapping[str, Sequence[TrialSpec]], store: Store) -> Stu
 ENDINGS = (".csv", ".parquet", ".json")
 
 
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV, Parquet or JSON by the file's ending, complete or not at all."""
+def write_table(table: pd.DataFrame, path: Path, default: str | None = None) -> None:
+    """Write a table as CSV, Parquet or JSON by the file's ending (or a default), complete or not at all."""
     writers = {
-        ".csv": lambda: table.to_csv(index=False).encode(),
+        ".csv": lambda: as_csv(table),
         ".json": lambda: table.to_json(orient="records", indent=1).encode(),
         ".parquet": lambda: _parquet(table),
     }
-    if path.suffix.lower() not in writers:
+    write = writers.get(path.suffix.lower()) or writers.get(default or "")
+    if write is None:
         raise ValueError(f"{path.name} must end in {', '.join(ENDINGS)}")
-    write_bytes(path, writers[path.suffix.lower()](), make_folder=True)
+    write_bytes(path, write(), make_folder=True)
+
+
+def as_csv(table: pd.DataFrame) -> bytes:
+    """A table as the content of a CSV file."""
+    return table.to_csv(index=False, lineterminator="\n").encode()
 
 
 def _parquet(table: pd.DataFrame) -> bytes:
