@@ -11,7 +11,7 @@ import numpy as np
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
 from . import scratch
-from .forms import READ, REMEDY, checked_treatment, first_not_finite, shown, taken_apart
+from .forms import READ, checked_treatment, first_not_finite, shown, taken_apart
 from .reading.tables import labels_of
 from .scratch import rows_taken
 from .segments import Combination, Work, bag_mean, lengths_of, places_of, rows_of, spread_of, starts_of
@@ -340,16 +340,11 @@ class Bags:
         return labels_of(self.ids, labels)
 
     def _check_finite(self, missing: str) -> None:
-        found = first_not_finite(self.tokens, missing)
-        if found is None:
-            return
-        row, column, value = found
-        i = int(np.searchsorted(self.starts, row, side="right")) - 1
-        feature = column if self.feature_names is None else repr(str(self.feature_names[column]))
-        remedy = f"; {REMEDY}" if value == "NaN" else ""
-        raise ValueError(
-            f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, feature {feature}{remedy}"
-        )
+        found = first_not_finite(self.tokens, missing, self.feature_names)
+        if found is not None:
+            row, value, where = found
+            i = int(np.searchsorted(self.starts, row, side="right")) - 1
+            raise ValueError(f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, {where}")
 
 
 def mean_tokens_of_part(part: Bags) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,10 +97,10 @@ def checked_treatment(missing: Any, allowed: tuple[str, ...] = TREATMENTS) -> st
     return missing
 
 
-def first_not_finite(tokens: Any, missing: str = "error") -> tuple[int, int, str] | None:
-    """Row and column of the first number that is missing or infinite, and its name; None where all are finite.
+def first_not_finite(tokens: Any, missing: str, names: Any) -> tuple[int, str, str] | None:
+    """Row of the first number that is missing or infinite, which of these it is, and its feature and what to do about it.
 
-    Missing numbers pass where `missing` is anything but "error".
+    None where all are finite; missing numbers pass where `missing` is anything but "error".
     """
     # One quick pass: a sum is finite only if every entry is (the slow path handles overflow).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -110,7 +110,10 @@ def first_not_finite(tokens: Any, missing: str = "error") -> tuple[int, int, str
     if not bad.any():
         return None
     row, column = (int(place) for place in np.unravel_index(int(bad.argmax()), bad.shape))
-    return row, column, "NaN" if np.isnan(tokens[row, column]) else "inf"
+    feature = column if names is None else repr(str(names[column]))
+    if np.isnan(tokens[row, column]):
+        return row, "NaN", f"feature {feature}; {REMEDY}"
+    return row, "inf", f"feature {feature}"
 
 
 def _extension(dtype: Any) -> bool:
@@ -143,23 +146,33 @@ def _from_array(X: Any) -> tuple:
 
 
 def _from_list(X: Sequence[Any]) -> tuple:
+    tokens, starts, ids, names = _stacked(enumerate(X))
+    return tokens, starts, np.arange(len(ids)), names
+
+
+def _stacked(bags: Iterable[tuple[Any, Any]]) -> tuple:
+    """(tokens, starts, list of ids, feature names) of bags with their ids, one (tokens, features) table each."""
     parts: list[np.ndarray] = []
-    names = _feature_names(X[0])
-    for i, bag in enumerate(X):
-        if _dimensions(bag) == 1 and len(bag) == 0:
-            raise ValueError(f"bag {i} has no tokens")
-        part = as_floats(bag, f" of bag {i}")
-        if part.ndim != 2:
-            raise ValueError(f"bag {i} must be a (tokens, features) array, got shape {part.shape}")
+    names, ids = None, []
+    for i, bag in bags:
+        part = as_floats(bag, f" of bag {shown(i)}")
         if len(part) == 0:
-            raise ValueError(f"bag {i} has no tokens")
+            raise ValueError(f"bag {shown(i)} has no tokens")
+        if part.ndim != 2:
+            raise ValueError(f"bag {shown(i)} must be a (tokens, features) array, got shape {part.shape}")
         if parts and part.shape[1] != parts[0].shape[1]:
-            raise ValueError(f"bag {i} has {part.shape[1]} features, the bags before it have {parts[0].shape[1]}")
+            raise ValueError(
+                f"bag {shown(i)} has {part.shape[1]} features, the bags before it have {parts[0].shape[1]}"
+            )
         own = _feature_names(bag)
+        names = names if parts else own
         if names is not None and (own is None or list(own) != list(names)):
-            raise ValueError(f"bag {i} names its features otherwise than the bags before it")
+            raise ValueError(f"bag {shown(i)} names its features otherwise than the bags before it")
         parts.append(part)
-    return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), np.arange(len(parts)), names
+        ids.append(i)
+    if not parts:
+        raise ValueError("there are no bags")
+    return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), ids, names
 
 
 def _from_mask(X: Any, mask: Any) -> tuple:
@@ -206,10 +219,8 @@ def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         # NumPy would convert all to one type: 1 and "1" to the same text, long integers to the same float.
         one_kind = len({type(key) for key in keys}) == 1 and isinstance(keys[0], str | int | float | np.generic)
         array = np.asarray(keys) if one_kind else None
-        if array is None or array.ndim != 1 or (isinstance(keys[0], int) and array.dtype.kind == "f"):
-            array = np.empty(len(keys), dtype=object)
-            array[:] = keys
-        keys = array
+        inexact = array is None or array.ndim != 1 or (isinstance(keys[0], int) and array.dtype.kind == "f")
+        keys = object_array(keys) if inexact else array
     if keys.shape != (count,):
         raise ValueError(f"ids must hold one bag id per token ({count}), got shape {keys.shape}")
     if count == 0:
@@ -224,27 +235,29 @@ def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_groups(groups: Any) -> tuple:
-    parts, names, ids = [], None, []
-    for key, frame in groups:
-        name = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-        if not hasattr(frame, "columns"):
-            raise ValueError(
-                "these groups are of one column: group the frame, or choose its features by a list of names"
-            )
-        frame = frame.drop(columns=[column for column in frame.columns if column in groups.exclusions])
-        names = _feature_names(frame)
-        part = as_floats(frame, f" of bag {shown(name)}")
-        if len(part) == 0:
-            raise ValueError(f"bag {shown(name)} has no tokens: group with observed=True to leave it out")
-        parts.append(part)
-        ids.append(name)
-    if not parts:
-        raise ValueError("there are no bags")
-    lost = len(groups.obj) - sum(len(part) for part in parts)
+    def frames() -> Iterator[tuple[Any, Any]]:
+        for key, frame in groups:
+            name = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+            if not hasattr(frame, "columns"):
+                raise ValueError(
+                    "these groups are of one column: group the frame, or choose its features by a list of names"
+                )
+            if len(frame) == 0:
+                raise ValueError(f"bag {shown(name)} has no tokens: group with observed=True to leave it out")
+            yield name, frame.drop(columns=[column for column in frame.columns if column in groups.exclusions])
+
+    tokens, starts, ids, names = _stacked(frames())
+    lost = len(groups.obj) - len(tokens)
     if lost:
         raise ValueError(
             f"{lost} of the {len(groups.obj)} tokens have no bag id, and pandas leaves them out of its groups"
         )
-    bag_ids = np.empty(len(ids), dtype=object)
-    bag_ids[:] = ids
-    return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), bag_ids, names
+    return tokens, starts, object_array(ids), names
+
+
+def object_array(values: Iterable[Any]) -> np.ndarray:
+    """One entry for each value, whatever it is: NumPy would make arrays of tuples, and one type of all."""
+    listed = list(values)
+    out = np.empty(len(listed), dtype=object)
+    out[:] = listed
+    return out

@@ -58,26 +58,29 @@ def examine() -> dict[str, Any]:
     import sys
 
     from .. import __version__
+    from .._core.imports import EXTRAS, present
 
-    packages, problems = _packages()
-    cache, unwritable = _cache()
+    problems: list[str] = []
     return {
         "program": {
             "sparsetoken": f"{__version__} in {Path(__file__).resolve().parents[1]}",
             "Python": f"{platform.python_version()} in {sys.prefix}",
             "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         },
-        "packages": packages,
-        "extras": _extras(),
+        "packages": _packages(problems),
+        "extras": {
+            name: f"{'installed' if present(name) else 'not installed'}: {purpose}"
+            for name, (_, purpose, _) in EXTRAS.items()
+        },
         "devices": _devices(problems),
         "threads": _threads(),
-        "cache": cache,
-        "problems": problems + unwritable,
+        "cache": _cache(problems),
+        "problems": problems,
     }
 
 
-def _packages() -> tuple[dict[str, str], list[str]]:
-    """Version of every required package, and what is missing or too old."""
+def _packages(problems: list[str]) -> dict[str, str]:
+    """Version of every required package; one that is missing or too old is a problem."""
     from importlib import metadata
 
     from packaging.requirements import Requirement
@@ -85,10 +88,9 @@ def _packages() -> tuple[dict[str, str], list[str]]:
     try:
         listed = metadata.requires("sparsetoken") or []
     except metadata.PackageNotFoundError:
-        return {"sparsetoken": "not installed"}, [
-            "sparsetoken runs from its sources and is not installed: pip install -e ."
-        ]
-    found, problems = {}, []
+        problems.append("sparsetoken runs from its sources and is not installed: pip install -e .")
+        return {"sparsetoken": "not installed"}
+    found = {}
     for text in listed:
         wanted = Requirement(text)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
@@ -102,16 +104,7 @@ def _packages() -> tuple[dict[str, str], list[str]]:
         found[wanted.name] = version
         if not wanted.specifier.contains(version, prereleases=True):
             problems.append(f"{wanted.name} is {version}, and {wanted.specifier} is required")
-    return found, problems
-
-
-def _extras() -> dict[str, str]:
-    from .._core.imports import EXTRAS, present
-
-    return {
-        name: f"{'installed' if present(name) else 'not installed'}: {purpose}"
-        for name, (_, purpose, _) in EXTRAS.items()
-    }
+    return found
 
 
 def _devices(problems: list[str]) -> dict[str, str]:
@@ -151,17 +144,14 @@ def _threads() -> dict[str, str]:
     return lines
 
 
-def _cache() -> tuple[dict[str, str], list[str]]:
-    """Where compiled code is kept, how much of it, and whether it can be written."""
+def _cache(problems: list[str]) -> dict[str, str]:
+    """Where compiled code is kept, and how much of it; a folder that cannot be written is a problem."""
     folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
-    if not folder.exists():
-        return {"compiled code": f"{folder}: empty"}, []
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
-    line = {"compiled code": f"{folder}: {len(files)} files, {size / 1e6:.1f} MB; it may be removed at any time"}
-    if os.access(folder, os.W_OK):
-        return line, []
-    return line, [f"the cache folder {folder} cannot be written: set JAX_COMPILATION_CACHE_DIR to one that can"]
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    if folder.exists() and not os.access(folder, os.W_OK):
+        problems.append(f"the cache folder {folder} cannot be written: set JAX_COMPILATION_CACHE_DIR to one that can")
+    held = f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB; it may be removed at any time" if sizes else "empty"
+    return {"compiled code": f"{folder}: {held}"}
 
 
 @app.command(rich_help_panel=STUDIES)

@@ -70,6 +70,9 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+_IN_WORDS = {bool: "true or false", str: "text"}
+
+
 def of_type(annotation: Any, value: Any, name: str) -> Any:
     """A plain value, converted to the type of its annotation."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
@@ -82,9 +85,9 @@ def of_type(annotation: Any, value: Any, name: str) -> Any:
             except ValueError as error:
                 refused = error
         raise refused
-    if annotation is bool:
-        if not isinstance(value, bool):
-            raise rejection(name, value, "true or false")
+    if annotation in _IN_WORDS:
+        if not isinstance(value, annotation):
+            raise rejection(name, value, _IN_WORDS[annotation])
         return value
     if annotation is int:
         if isinstance(value, Integral) and not isinstance(value, bool):
@@ -98,10 +101,6 @@ def of_type(annotation: Any, value: Any, name: str) -> Any:
         if x is None:
             raise rejection(name, value, "a number")
         return x
-    if annotation is str:
-        if not isinstance(value, str):
-            raise rejection(name, value, "text")
-        return value
     if annotation is list or origin is list:
         if not isinstance(value, list):
             raise rejection(name, value, "a list")
@@ -189,13 +188,8 @@ class TrialKind:
     @cached_property
     def names(self) -> list[str]:
         """All flat parameter names."""
-        names: list[str] = []
-        for name in self.parameters:
-            if name in _DESCRIPTIONS:
-                names += _DESCRIPTIONS[name].field_names()
-            else:
-                names += [f.name for f in fields(self.groups[name])] if name in self.groups else [name]
-        return names
+        flat = {name: _field_names(kind) for name, kind in self.groups.items()}
+        return [part for name in self.parameters for part in flat.get(name, [name])]
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """Run the trial."""
@@ -204,35 +198,28 @@ class TrialKind:
             flat["seed"] = stream_seed(self.name, arguments)
         nested = {}
         for name, kind in self.groups.items():
-            if name in _DESCRIPTIONS:
-                nested[name] = kind.from_dict({k: flat.pop(k) for k in kind.field_names()})
-            else:
-                nested[name] = kind(**{f.name: flat.pop(f.name) for f in fields(kind)})
+            own = {part: flat.pop(part) for part in _field_names(kind)}
+            nested[name] = kind.from_dict(own) if name in _DESCRIPTIONS else kind(**own)
         result = plain(self.function(**nested, **flat), f"result of {self.name!r}")
         for row in result if isinstance(result, list) else [result]:
             if not isinstance(row, dict):
                 kind = type(row).__name__
                 raise ValueError(f"trial kind {self.name!r} must return results by name, or a list of such, got {kind}")
             for column in row:
-                if self.columns is not None and column not in self.names and not self._gives(column):
+                if not self.has_column(column):
                     raise ValueError(
                         f"trial kind {self.name!r} returned {column!r}, which is none of its columns: "
-                        f"{', '.join(self.columns)}"
+                        f"{', '.join(self.columns or ())}"
                     )
         return result
-
-    def _gives(self, column: str) -> bool:
-        return self.columns is not None and (column in self.columns or _pattern(column) in self.columns)
 
     def has_column(self, column: str) -> bool:
         """Whether a table of its trials has that column: an argument, or a result; True where results are not known.
 
         A result that has an argument's name has the suffix `_result` in a table, unless trials return several rows.
         """
-        if self.columns is None or column in self.names or self._gives(column):
-            return True
-        bare = column.removesuffix("_result")
-        return bare != column and bare in self.names and self._gives(bare)
+        known = {*self.table_columns, *(self.columns or ())}
+        return self.columns is None or column in known or _pattern(column) in known
 
     @property
     def table_columns(self) -> list[str]:
@@ -245,6 +232,10 @@ def code_of(kind: str, arguments: Mapping[str, Any]) -> str:
     """The fingerprint of the code behind a trial: its kind's, and that of the user's things that its arguments name."""
     own = own_named_in(arguments)
     return "+".join([get_kind(kind).code, *(f"{name}={thing_fingerprint(thing)}" for name, thing in own.items())])
+
+
+def _field_names(kind: Any) -> list[str]:
+    return list(kind.field_names()) if hasattr(kind, "field_names") else [field.name for field in fields(kind)]
 
 
 def _pattern(column: str) -> str:

@@ -164,7 +164,8 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or is damaged")
     with in_one_sentence(path, "cannot be read as plain arrays"), zipfile.ZipFile(path) as archive:
-        return {name: _stored_array(archive, member, path) for name, member in _npz_members(archive).items()}
+        found = {name: _stored_array(archive, member, path) for name, member in _npz_members(archive).items()}
+    return {name: np.char.decode(a, "utf-8", "replace") if a.dtype.kind == "S" else a for name, a in found.items()}
 
 
 def _npy_header(stream: Any, path: Path) -> tuple[tuple[int, ...], Any, np.dtype]:

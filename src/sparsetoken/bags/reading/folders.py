@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import scratch
 from ..bags import Bags
-from ..forms import REMEDY, first_not_finite
+from ..forms import first_not_finite, object_array
 from ..segments import starts_of
 from .array_files import as_numbers, opened_bag, opened_parquet, parquet_features
 from .tables import ENDINGS, PARQUET, Held, Reading, UnreadableBag, ending_of, leave_out, listed, text_ids
@@ -143,7 +143,7 @@ def gather_arrays(files: BagFiles, reading: Reading, in_memory: int | None = Non
                 row += len(block)
         if row != end:
             raise UnreadableBag(f"{path} changed while it was read")
-    return Bags.trusted(tokens, starts_of(lengths), _object_array(files.ids), name_array(names))
+    return Bags.trusted(tokens, starts_of(lengths), object_array(files.ids), name_array(names))
 
 
 Header = tuple[int, int, Any, np.dtype]  # tokens, features, their names and precision
@@ -166,26 +166,16 @@ def check_alike(headers: Sequence[Header], paths: Sequence[Path]) -> tuple[int, 
     return width, names
 
 
-def _object_array(values: Iterable[Any]) -> np.ndarray:
-    listed = list(values)
-    out = np.empty(len(listed), dtype=object)
-    out[:] = listed
-    return out
-
-
 def name_array(names: Sequence[str] | None) -> np.ndarray | None:
     """The features' names as `Bags` has them."""
     return None if names is None else np.asarray(names, dtype=object)
 
 
 def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[str] | None, missing: str) -> None:
-    found = first_not_finite(block, missing)
-    if found is None:
-        return
-    row, column, value = found
-    feature = column if names is None else repr(names[column])
-    remedy = f"; {REMEDY}" if value == "NaN" else ""
-    raise UnreadableBag(f"{path} contains {value}: token {before + row}, feature {feature}{remedy}")
+    found = first_not_finite(block, missing, names)
+    if found is not None:
+        row, value, where = found
+        raise UnreadableBag(f"{path} contains {value}: token {before + row}, {where}")
 
 
 def _columns(path: Path) -> list[str]:
@@ -215,7 +205,7 @@ def _gather_tables(files: BagFiles, reading: Reading) -> Held:
     lengths = np.bincount(codes, minlength=len(known))
     tokens = scratch.room((len(codes), len(columns)), np.float64)
     _fill(tokens, starts_of(lengths), zip(files.paths, own_codes), columns, reading.missing)
-    bags = Bags.trusted(tokens, starts_of(lengths), _object_array(known), name_array(columns))
+    bags = Bags.trusted(tokens, starts_of(lengths), object_array(known), name_array(columns))
     rows = {
         name: np.concatenate([h[name].to_numpy() for h in heads]) for name in wanted if all(name in h for h in heads)
     }

@@ -267,17 +267,13 @@ def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
 
 def _npz_ids(arrays: dict[str, np.ndarray], path: Path, count: int) -> np.ndarray:
     ids = _dimensional(arrays, path, "bag", (1,), count)
-    if ids.dtype.kind == "S":
-        ids = np.char.decode(ids, "utf-8", "replace")
-    elif ids.dtype.kind == "f" and np.isnan(ids).any():
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
         raise ValueError(f"row {int(np.argmax(np.isnan(ids))) + 1} of {path} has no bag id")
     return np.array([str(name) for name in ids.tolist()], dtype=object)
 
 
 def _npz_feature_names(stored: np.ndarray, count: int, path: Path) -> np.ndarray:
-    stored = np.atleast_1d(stored)
-    stored = np.char.decode(stored, "utf-8", "replace") if stored.dtype.kind == "S" else stored
-    names = np.array([str(name) for name in stored], dtype=object)
+    names = np.array([str(name) for name in np.atleast_1d(stored)], dtype=object)
     if len(names) != count:
         raise ValueError(f"{path} names {len(names)} features, its tokens have {count}")
     if len(set(names)) < len(names):
@@ -291,7 +287,7 @@ def _dimensional(
 ) -> np.ndarray:
     """The named array of plain numbers or text, of the right number of dimensions and, where that is given, length."""
     array = arrays[name]
-    if array.dtype.kind not in "biufUS":
+    if array.dtype.kind not in "biufU":
         raise ValueError(f"the array {name!r} of {path} must hold numbers or text, got {array.dtype}")
     if array.ndim not in dimensions:
         wanted = " or ".join(str(k) for k in dimensions)

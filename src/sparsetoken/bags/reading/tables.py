@@ -267,10 +267,8 @@ def plain_labels(labels: np.ndarray, where: str) -> np.ndarray:
             if all(type(value) is kind and abs(value) < 2**63 for value in labels):
                 return labels.astype(kind)
         return np.array([str(v) for v in labels])
-    if labels.dtype.kind not in "biufUS":
+    if labels.dtype.kind not in "biufU":
         raise ValueError(f"{where} holds labels of the type {labels.dtype}; labels must be text or numbers")
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8", "replace")
     if labels.dtype.kind == "f":
         if np.isinf(labels).any():
             raise ValueError(f"{where} holds an infinite label")
