@@ -31,7 +31,7 @@ def test_evaluate_prints_writes_and_draws(folder, command):
 def test_evaluate_begins_with_a_verdict(folder, command):
     wanted = ("-m", "max-pool LR", "-m", "majority", "--folds", 3, "--repeats", 1)
     code, out, _ = command("evaluate", folder / "bags.csv", *wanted)
-    assert code == 0 and out.startswith("best: max-pool LR, held-out error ") and "commonest label has" in out
+    assert code == 0 and out.startswith("best: max-pool LR, held-out error ") and "commonest label gives" in out
     assert out.index("max-pool LR  ") < out.index("majority  ")  # the best learner first
     noise = planted_table()
     noise[[f"f{j}" for j in range(5)]] = np.random.default_rng(5).standard_normal((len(noise), 5))
@@ -96,7 +96,7 @@ def test_labels_and_groups_that_cannot_be_evaluated(folder, command):
     table.assign(ward=table.label).to_csv(folder / "wards.csv", index=False)
     for verb, out in (("evaluate", ()), ("fit", ("--out", folder / "m.skops"))):
         code, _, err = command(verb, folder / "own.csv", "-m", "pooled", *out)
-        assert code == 2 and "every bag has a label of its own, such as bag0: classes must have several bags" in err
+        assert code == 2 and "every bag has a different label, such as bag0: classes must have several bags" in err
     code, _, err = command("evaluate", folder / "wards.csv", "-m", "pooled", "--groups", "ward")
     assert code == 2 and "all bags of class 'no' are in one group, so that it cannot be held out" in err
     code, _, err = command("fit", folder / "wards.csv", "-m", "pooled", "--groups", "ward", "--out", folder / "m.skops")

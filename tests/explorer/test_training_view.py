@@ -109,7 +109,7 @@ def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
     assert remark([0.5, 0.1], 0.5) == ""
     assert remark([0.5, 0.1], 0.5, unstable_from=1) == "training is unstable from step 1 on, take smaller rates"
-    assert remark([0.5, 0.0], 0.5) == "training errors of zero have no place on the logarithmic axis"
+    assert remark([0.5, 0.0], 0.5) == "training errors of zero cannot be shown on the logarithmic axis"
 
 
 def test_an_unstable_training_is_remarked_on_the_page_and_nowhere_else(monkeypatch):

@@ -28,7 +28,7 @@ def test_a_phase_diagram_around_zero_is_drawn_with_a_remark():
     heat = trace(figure, "phase")
     assert all(isinstance(value, float) for row in heat["z"] for value in row)
     assert min(heat["x"]) > 0
-    assert "beta = 0 has no place on a logarithmic axis" in figure["remark"]
+    assert "beta = 0 cannot be shown on a logarithmic axis" in figure["remark"]
 
 
 def test_axes_end_where_the_page_does():
@@ -287,7 +287,7 @@ def test_points_that_take_longer_than_the_page_waits_are_left_out_but_never_the_
     monkeypatch.setattr(drawing, "PATIENCE", 0.0)
     figure = answers.figure_of(state_of(strength=4.32, loss="square"), quick=False)
     assert trace(figure, "bayes")["x"] == [4.0]
-    assert figure["remark"] == "24 points are left out, which take longer than this page waits"
+    assert figure["remark"] == "24 points are left out because they take too long for this page"
 
 
 def test_work_stops_when_nobody_waits():

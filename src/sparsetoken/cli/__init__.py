@@ -45,7 +45,7 @@ COMMAND_MODULES = (
 # How a stream fails that is full or closed; other errors without a file's name come from elsewhere.
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
 # Groups of commands in the help.
-OWN_BAGS, THEORY, STUDIES = "Your own bags", "Theory and simulation", "The paper, and studies of your own"
+OWN_BAGS, THEORY, STUDIES = "Your own bags", "Theory and simulation", "The paper, and your own studies"
 
 
 @app.callback(invoke_without_command=True)
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except SystemExit as leaving:
-        if isinstance(leaving.__context__, OSError):  # so Click ends where the output is closed
+        if isinstance(leaving.__context__, OSError):  # Click's exit where the output is closed
             raise
         _fail(f"your own code ended the program: SystemExit: {leaving}", 2)
     except Exception as error:
@@ -93,8 +93,8 @@ def main(arguments: list[str] | None = None) -> None:
             _fail(error.format_message(), 2)
         if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and error.filename is None:
             _fail_on_output(error)
-        if type(error) in (ZeroDivisionError, OverflowError, FloatingPointError):  # Python's own, with no more to say
-            _fail(f"these values are beyond what can be computed ({error}): take less extreme ones", 2)
+        if type(error) in (ZeroDivisionError, OverflowError, FloatingPointError):  # Python's own message is enough
+            _fail(f"these values cannot be computed ({error}): use less extreme ones", 2)
         if isinstance(error, ValueError | OSError | ArithmeticError | MemoryError | ImportError):
             _fail(str(error) or type(error).__name__, 2)
         raise
@@ -102,14 +102,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as users of a command need it: one line, without the place in the code that it came from."""
+    """A warning for users of a command: one line, without the place in the code that it came from."""
     echo("warning: " + " ".join(str(message).split()), err=True)
 
 
 def _command(everything: bool) -> Any:
     """The commands, with help texts that are shown as written: square brackets in them are no markup.
 
-    Options that few need are in the help only where it is to show everything.
+    Rare options are shown by --help-all only.
     """
     from rich.markup import escape
 
@@ -135,7 +135,7 @@ def _flowing(text: str) -> str:
 def _fail_on_output(error: OSError) -> NoReturn:
     """Standard output is full or closed. Files are written before anything is printed, so these are complete."""
     abandon_output()
-    if error.errno == errno.EPIPE:  # whoever read the output has seen enough
+    if error.errno == errno.EPIPE:  # the reader of the output has closed it
         sys.exit(1)
     _fail(f"cannot write to standard output: {error.strerror}", 2)
 

@@ -1,4 +1,4 @@
-"""What the commands on one's own bags share: their options, how files are read for a model, what labels mean."""
+"""What the commands on a user's bags share: their options, how files are read for a model, the kind of the labels."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ class LabelledBags(LabelledOptions):
     task: str = rare("auto", "--task", help="classification, regression, or auto: as the labels suggest.")
 
     def prepared(self, name: str, estimator: Any) -> Any:
-        """The learner, told what to do with missing values."""
+        """The learner, with its treatment of missing values set."""
         if self.missing == "error":
             return estimator
         if "missing" not in estimator.get_params():
-            raise ValueError(f"{name} takes no missing values: leave out --missing, or take another learner with -m")
+            raise ValueError(f"{name} takes no missing values: leave out --missing, or choose another learner with -m")
         return estimator.set_params(missing=self.missing)
 
 
@@ -128,7 +128,7 @@ class BagsForModel(BagOptions):
 
 
 def is_regression(task: str, labels: Any) -> bool:
-    """Whether to predict numbers; an inference that could surprise is said on standard error."""
+    """Whether to predict numbers; an inference that could surprise is reported on standard error."""
     from ..estimators.learners import DECIMALS, inferred_task
 
     if task not in ("auto", "classification", "regression"):
@@ -140,7 +140,7 @@ def is_regression(task: str, labels: Any) -> bool:
         and len(set(labels.tolist())) == len(labels) > 2
     ):
         raise ValueError(
-            f"every bag has a label of its own, such as {labels[0]!s}: classes must have several bags each (is --label right?)"
+            f"every bag has a different label, such as {labels[0]!s}: classes must have several bags each (is --label right?)"
         )
     if task == "auto":
         if found == "regression":
@@ -156,7 +156,7 @@ def is_regression(task: str, labels: Any) -> bool:
 
 @contextmanager
 def using(model: Path) -> Iterator[None]:
-    """Say in one sentence where a damaged model file lacks something that its predictions need."""
+    """Turn errors of a damaged model file into one sentence."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError) as error:

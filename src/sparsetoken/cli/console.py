@@ -15,7 +15,7 @@ from typing import Any
 
 from .._core.files import write_bytes
 
-# The signs that our own texts hold, as a terminal without them gets them; anything else becomes a question mark.
+# Replacements for the special characters of our texts on terminals without them; any other becomes a question mark.
 _SPELLED = {
     "±": "+-", "−": "-", "–": "-", "—": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "·": "|", "‖": "||",
     "²": "^2", "₀": "0", "₁": "1", "₂": "2", "Σ": "sum", "α": "alpha", "β": "beta", "γ": "gamma", "η": "eta", "θ": "theta",
@@ -35,18 +35,18 @@ codecs.register_error("sparsetoken.spell", _spell)
 
 
 def spell_where_needed(stream: Any) -> None:
-    """Let a text stream write signs that its encoding lacks in letters, instead of failing on them."""
+    """Make a text stream replace characters that its encoding lacks, instead of failing on them."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="sparsetoken.spell")
 
 
 def echo(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Print on standard output or error, in the signs that it has (`typer.echo` would go past `spell_where_needed`)."""
+    """Print on standard output or error, in the characters that it has (`typer.echo` bypasses `spell_where_needed`)."""
     print(text, file=sys.stderr if err else sys.stdout, end=end)
 
 
 def page_width() -> int | None:
-    """Columns to print in: what COLUMNS says, the terminal's, or None where neither sets a limit."""
+    """Width to print in: COLUMNS, the terminal's width, or None where neither sets a limit."""
     from rich.console import Console
 
     asked = os.environ.get("COLUMNS", "")
@@ -57,7 +57,7 @@ def page_width() -> int | None:
 
 
 def echo_text(text: str, indent: int = 0) -> None:
-    """Print sentences, a paragraph per line, in lines of at most 80 columns (or as COLUMNS or the terminal say).
+    """Print sentences, a paragraph per line, in lines of at most 80 columns (or the width of COLUMNS or the terminal).
 
     Further lines of a paragraph begin in column `indent`, by default where the first does.
     """
@@ -70,7 +70,7 @@ def echo_text(text: str, indent: int = 0) -> None:
 def check_files(
     outputs: Iterable[tuple[Path | None, str]], inputs: Iterable[Any] = (), picture: Path | None = None
 ) -> None:
-    """Find out before the work whether files can be written, and that none replaces another or an input.
+    """Check before the work that files can be written, and that none replaces another or an input.
 
     An output comes with the endings that it may have, such as ".csv .json"; a picture has one of its own.
     """
@@ -89,9 +89,8 @@ def check_files(
 
 
 def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Sequence[str] = ()) -> int:
-    """Hand over what a command has computed: files first, then the terminal, and no failure costs another part.
-
-    What could not be computed is said last, on standard error, and makes the exit code 1.
+    """Deliver a command's results: files first, then the terminal; a failure of one does not prevent the others.
+    What could not be computed is reported last, on standard error, and makes the exit code 1.
 
     A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error.
     """
@@ -103,11 +102,11 @@ def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Se
         try:
             write(path)
             written += [f"{words} written to {path}" for words in what]
-        except Exception as error:  # whatever it is, what was computed is shown first
+        except Exception as error:  # any error: the results are shown first
             broken = broken or error
     show()
     if sys.stdout is not None:
-        sys.stdout.flush()  # what waits in the buffer could fail later, past all care
+        sys.stdout.flush()  # the buffer could fail later, where nothing handles it
     for line in written:
         echo(line, err=True)
     if broken is not None:
@@ -209,7 +208,7 @@ def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def stages(first: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error while something runs, where that is a terminal; yields say(words), what is under way."""
+    """A spinner on standard error while something runs, where that is a terminal; yields say(words), the current work."""
     from rich.console import Console
     from rich.markup import escape
 

@@ -16,8 +16,8 @@ from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import SEED, DrawnFiles, with_options
 
-CLEARLY = 2.0  # standard errors beyond which a difference between two learners is called clear
-EVIDENCE = 3.0  # those of a signal: the best of ten learners is often two standard errors lucky
+CLEARLY = 2.0  # standard errors beyond which a difference between two learners counts as clear
+EVIDENCE = 3.0  # standard errors for evidence of a signal: the best of ten learners is often two above by chance
 WORTH_SAYING = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
 
@@ -57,7 +57,7 @@ def evaluate(
     deliver(show, files.writers(rows, rows, lambda path: _draw(found, title, path, measures)))
 
 
-# Field of a result -> its name. The first two have standard errors and are drawn; the first one says which learner is best.
+# Field of a result -> its name. The first two have standard errors and are drawn; the first one ranks the learners.
 _OF_CLASSES = {"accuracy": "accuracy", "auc": "AUC", "log_loss": "log loss", "token_auc": "token AUC"}
 _OF_NUMBERS = {"r2": "R²", "mae": "mean absolute error", "rmse": "RMSE"}
 
@@ -88,7 +88,7 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
 
     steps: Iterator[Any]
     makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
-    if given.missing == "impute":  # left-out tokens are left out for all learners, the baselines included
+    if given.missing == "impute":  # the same tokens are dropped for all learners, the baselines included
         makers = {name: partial(_prepared, given, name, make) for name, make in makers.items()}
     if numbers:
         splits = regression_splits(read.labels.astype(float), *plan, read.groups)
@@ -107,7 +107,7 @@ def _prepared(given: LabelledBags, name: str, make: Callable[[], Any]) -> Any:
 def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
     """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None).
 
-    After the first fit of each learner standard error says how long all of its fits will take, where that is long.
+    After the first fit of each learner, standard error shows how long all of its fits will take, where that is long.
     """
     from .._core.workers import progress
 
@@ -148,7 +148,7 @@ def _draw(found: list[Any], title: str, path: Path, measures: Mapping[str, str])
 
 
 def verdict_in_words(found: Sequence[Any]) -> list[str]:
-    """What a comparison of learners, the best first, comes to; for classes by accuracy, for numbers by R²."""
+    """The conclusion of a comparison of learners, the best first; by accuracy for classes, by R² for numbers."""
     from ..estimators.learners import MAJORITY
 
     learners = [e for e in found if e.learner != MAJORITY]
@@ -159,14 +159,14 @@ def verdict_in_words(found: Sequence[Any]) -> list[str]:
     if hasattr(best, "r2"):
         said = f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f})"
         if best.r2 <= EVIDENCE * best.r2_error:
-            return [f"{said}; always giving the mean label has 0{none}"]
+            return [f"{said}; always predicting the mean label gives 0{none}"]
         return [f"{said}, typical error {best.rmse:.3g}", *_as_good(best, learners, "r2")]
     said = f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
     for baseline in (e for e in found if e.learner == MAJORITY):
-        said += f"; always giving the commonest label has {1 - baseline.accuracy:.1%}"
+        said += f"; always predicting the commonest label gives {1 - baseline.accuracy:.1%}"
         gain, error = best.accuracy - baseline.accuracy, math.hypot(best.accuracy_error, baseline.accuracy_error)
         if gain <= EVIDENCE * error:
-            # Where one class is rare, the commonest label is hard to beat in accuracy, and the ranking tells more.
+            # Where one class is rare, the commonest label is hard to beat in accuracy, and the AUC is more informative.
             if best.auc - 0.5 <= EVIDENCE * best.auc_error:
                 return [f"{said}{none}"]
             said += f", which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"

@@ -1,4 +1,4 @@
-"""`explain`: the tokens that speak for a class, from a model file."""
+"""`explain`: the tokens that are evidence for a class, from a model file."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def explain(
 
 @dataclass
 class _Explained:
-    """What speaks for a class in each bag: `answer` is the bags' probability or prediction, `classes` None for numbers."""
+    """The evidence for a class in each bag: `answer` is the bags' probability or prediction, `classes` None for numbers."""
 
     bags: Any
     names: list[str]
@@ -153,7 +153,7 @@ class _Explained:
             whom = "the class shown" if self.several else f"class {self.classes[self.chosen[0]]}"
         how = "by name" if "name" in self.beside else "counted from 0 within their bag"
         where = " (with their places)" if "x" in self.beside else ""
-        return f"tokens that speak most for {whom}, {how}{where}; features in standard deviations"
+        return f"tokens with the most evidence for {whom}, {how}{where}; features in standard deviations"
 
     @property
     def headings(self) -> list[str]:
@@ -267,7 +267,7 @@ def _explained(estimator: Any, bags: Any, wanted: str | None, beside: dict[str, 
     weights, scores = estimator.attention_weights(bags), estimator.token_scores(bags)
     if classes is not None and len(classes) > 2:
         weights, scores = ([values[:, k] for values, k in zip(own, chosen)] for own in (weights, scores))
-    elif chosen[0] == 0:  # what speaks against the second class speaks for the first
+    elif chosen[0] == 0:  # evidence against the second class is evidence for the first
         scores = [-values for values in scores]
     count = estimator.n_features_in_
     names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"#{k}" for k in range(count)])]

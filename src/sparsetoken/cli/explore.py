@@ -28,7 +28,7 @@ def explore(
     require("explorer")
     from ..explorer import make_server, warm_up
 
-    warnings.simplefilter("ignore")  # the page itself says what concerns its numbers
+    warnings.simplefilter("ignore")  # the page shows warnings about its numbers itself
     try:
         server = make_server(port)
     except OSError as error:

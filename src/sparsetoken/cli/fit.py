@@ -30,10 +30,10 @@ def fit(
         "-m",
         help=f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} [{DEFAULT} or {DEFAULT_REGRESSOR}].",
     ),
-    class_weight: str = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike."),
+    class_weight: str = typer.Option(None, "--class-weight", help="'balanced' gives all classes equal weight."),
     seed: int = SEED,
     cluster: ClusterOptions,
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all diagnostics of the fit."),
 ) -> None:
     """Fit a classifier or regressor to a file of bags and write it to a model file.
 
@@ -51,7 +51,7 @@ def fit(
     with stages(f"fitting {name} to {len(read.bags)} bags"):
         estimator.fit(read.bags, read.labels, groups=read.groups)
     if read.groups is not None and not any(name.startswith("held_out") for name in estimator.diagnostics_):
-        echo("warning: the groups allow no bag to be held out, so nothing says how good the model is", err=True)
+        echo("warning: the groups allow no bag to be held out, so the model's accuracy is unknown", err=True)
     # `predict` and `explain` look for these in their files.
     estimator.bag_column_, estimator.label_column_ = given.bag, given.label
     said = "\n".join(_said(estimator, read, verbose))
@@ -89,13 +89,13 @@ def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -
 
 
 def fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int] | None = None) -> list[str]:
-    """What a fit says about itself: the held-out answer first, training accuracy last. `counts` are the classes' bags."""
+    """A fit's diagnostics as sentences: held-out results first, training accuracy last. `counts` are the classes' bags."""
     lines = _held_out(diagnostics, counts or {})
     if "signal_found" in diagnostics:
         lines.append(
-            "this is more than chance would give: there is a signal"
+            "this is better than chance: there is a signal"
             if diagnostics["signal_found"]
-            else "this is no more than chance would give: do not rely on the predictions"
+            else "this is no better than chance: do not rely on the predictions"
         )
     if "signal_class" in diagnostics and diagnostics.get("signal_found"):
         lines.append(f"bags of class {diagnostics['signal_class']} carry the signal")
@@ -104,7 +104,7 @@ def fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int] | Non
         lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")
     if diagnostics.get("converged") is False:
         reason = diagnostics.get("ended")
-        lines.append(f"training stopped before it was done{f': {reason}' if reason else ''}")
+        lines.append(f"training stopped before it converged{f': {reason}' if reason else ''}")
     wrong = _number(diagnostics, "training_error")
     if wrong is not None:
         lines.append(f"training accuracy {1 - wrong:.1%} (on new bags, expect the held-out error)")
@@ -142,7 +142,7 @@ def _held_out(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list
 
 
 def details(diagnostics: Mapping[str, Any]) -> list[str]:
-    """All that a fit records about itself, one line per entry."""
+    """All diagnostics of a fit, one line per entry."""
     lines = []
     for name, value in diagnostics.items():
         if name == "per_class":

@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
-# Fields of task and training that the theory has one value of.
+# Fields of task and training with a single value in the theory.
 _OF_SIMULATIONS = ("positions", "schedule", "steps")
 _AXES = {
     "alpha0": "α₀ = n₀/d",
@@ -146,22 +146,20 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     from .._core.averages import with_error
 
     value, error = row.get(name, math.nan), row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
-    if (
-        name.endswith("_error") and value == 0.0
-    ):  # no limit is zero: it is less than what double precision tells from it
+    if name.endswith("_error") and value == 0.0:  # no limit is exactly zero: it is below double precision
         value = math.ulp(0.0)
     return with_error(value, error if error > 1e-12 else 0.0)
 
 
 def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The columns worth showing; several heads or signals have a cosine each."""
+    """The columns with values; several heads or signals have a cosine each."""
     elsewhere_too = any(key.startswith("tested_") for row in rows for key in row)
     known = [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE] + cosine_columns(rows)
     return [(name, heading) for name, heading in known if any(_cell(row, name) != "-" for row in rows)]
 
 
 def _down(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """One point: a column per model, a line per quantity; a model that failed has dashes, and its reason is said below."""
+    """One point: a column per model, a line per quantity; a model that failed has dashes, with the reason below."""
     lines = [[heading, *(_cell(row, name) for row in rows)] for name, heading in _columns_of(rows)]
     return ["", *(row["model"] for row in rows)], lines
 
@@ -176,7 +174,7 @@ def _across(rows: Sequence[Mapping[str, Any]], swept: list[str]) -> tuple[list[s
 
 
 def _remarks(rows: list[dict[str, Any]]) -> None:
-    """What a reader of the table should be told in words."""
+    """Remarks on the table, as sentences."""
     if any(row.get("hard") for row in rows):
         reached = [f"{row['reachable_test_error']:.4g}" for row in rows if row.get("hard")]
         echo(f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, as objects that know what they mean to the library.
+"""Options that several commands share, as objects that convert them to the library's objects.
 
 A parameter of a command whose type is a class of `Options` becomes one option per field; the command gets the object, whose
 methods give the library's own objects. Rare options are shown by --help-all only.
@@ -105,7 +105,7 @@ class TaskOptions(Options):
 
 
 def _execute(files: list[Path]) -> list[Path]:
-    """Execute the user's files, before the command looks at its other options; worker processes will do the same."""
+    """Execute the user's files before the command's other options are read; worker processes do the same."""
     from .._core.user_code import share_source
 
     for file in files:
@@ -126,14 +126,14 @@ MODULES = typer.Option(
     "--module",
     callback=_execute,
     is_eager=True,
-    help="Python file of your own, executed first: what it registers is known by name; repeatable.",
+    help="Python file of your own, executed first; it may register losses, classifiers and models by name. Repeatable.",
     hidden=True,
 )
 
 
 @dataclass(frozen=True)
 class LossOptions(Options):
-    """The loss, and files of the user's own that may register it."""
+    """The loss, and the user's files that may register it."""
 
     panel: ClassVar[str] = "Training"
     loss: str = typer.Option(
@@ -175,7 +175,7 @@ class TrainingOptions(LossOptions):
 
 @dataclass(frozen=True)
 class DeploymentOptions(Options):
-    """What is other at test time; not given where it is as in training."""
+    """What differs at test time; None where it is as in training."""
 
     panel: ClassVar[str] = "Test on other bags than those of the training"
     test_length: str = rare(None, "--test-length", help="Tokens per bag at test time.")
@@ -289,7 +289,7 @@ class NoiseOptions(Options):
         return RealNoise(bags, self.standardise, order, self.replace, name=Path(self.noise).name)
 
     def described(self) -> dict[str, str]:
-        """What files and titles say of the noise."""
+        """The noise's entries in files and titles."""
         return {"noise": self.noise or "gaussian"} | (
             {} if self.covariance is None else {"covariance": self.covariance}
         )
@@ -303,7 +303,7 @@ class JsonFile(Options):
     json_file: Path = typer.Option(None, "--json", help="File for every number, as JSON.")
 
     def check(self, inputs: Sequence[Any] = (), plot: Path | None = None) -> None:
-        """Find out before the work whether the files can be written, and that none replaces another or an input."""
+        """Check before the work that the files can be written, and that none replaces another or an input."""
         outputs = [(self.json_file, ".json"), (getattr(self, "csv_file", None), ".csv")]
         check_files(outputs, inputs, getattr(self, "plot", plot))
 

@@ -68,9 +68,9 @@ def plan(
         None, "--plot", help="Picture of the learning curves (.png, .svg or .pdf).", rich_help_panel="Output"
     ),
 ) -> None:
-    """Say what to do with n bags of d-dimensional tokens, and what to expect.
+    """Show the best settings for n bags of d-dimensional tokens, and what to expect.
 
-    With --from, measure the learner that `fit` uses on parts of your bags, and say how good it is now, what more bags would
+    With --from, measure the learner that `fit` uses on parts of your bags, and show how good it is now, what more bags would
     bring, and how many your target needs.
 
     Example: sparsetoken plan --from bags.csv --target 0.05
@@ -135,7 +135,7 @@ def solve(
     files.check()
     if unknown is None:
         if sizes.n is not None and sizes.target is not None:
-            raise ValueError("nothing is left to solve for: leave out -n or --target, or say with --for what is wanted")
+            raise ValueError("nothing is left to solve for: leave out -n or --target, or name the unknown with --for")
         unknown = "error" if sizes.target is None and sizes.n is not None else "n"
     with stages("solving"):
         found = solve_for(task.task(), unknown, learner=learner, loss=loss.loss, **vars(sizes))
@@ -174,6 +174,6 @@ def size_of_test(
         return
     m = sample_size_for_comparison(error, versus, power, confidence, disagreement)
     echo_text(
-        f"{m:,} test bags, the same for both: the exact McNemar test at {level} confidence then tells errors of "
-        f"{error:g} and {versus:g} apart with probability {power:g}."
+        f"{m:,} test bags, the same for both: the exact McNemar test at {level} confidence then finds errors of "
+        f"{error:g} and {versus:g} different with probability {power:g}."
     )

@@ -26,7 +26,7 @@ def predict(
 ) -> None:
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more).
 
-    Where the bags have labels, it also says how good the predictions are: accuracy, AUC, log loss and confusion.
+    Where the bags have labels, it also shows accuracy, AUC, log loss and the confusion of the predictions.
 
     Example: sparsetoken predict model.skops new.csv --label diagnosis --out predictions.csv
     """
@@ -92,7 +92,7 @@ def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str
     rows = [
         f"  {label}: " + ", ".join(f"{n} as {c}" for n, c in zip(row, classes)) for label, row in zip(classes, counts)
     ]
-    return [line, "bags of each class, and what they were taken for:", *rows]
+    return [line, "bags of each class, and their predicted classes:", *rows]
 
 
 def _score_of_numbers(predicted: Any, labels: Any) -> list[str]:

@@ -197,7 +197,7 @@ def _run(cases: Sequence[Callable[[int], Any]], seeds: list[int], workers: int) 
         for future in futures if workers == 1 else list(futures):
             try:
                 found.append(future.result())
-            except BrokenExecutor:  # what the others have found is worth showing all the same
+            except BrokenExecutor:  # the other results are still shown
                 found.append(MemoryError("a worker process died, most likely for lack of memory"))
             advance(1)
     return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]

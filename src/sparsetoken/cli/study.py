@@ -1,4 +1,4 @@
-"""`reproduce`, `studies`, `run`, `results`: the executable paper and users' own studies."""
+"""`reproduce`, `studies`, `run`, `results`: the executable paper and users' studies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..study.study import Study
 
 MOST_HEADLINES = 3  # studies whose findings are printed; of more, the report has them
-SHARED = ("task", "training", "tokens", "deployment")  # told once for all kinds
+SHARED = ("task", "training", "tokens", "deployment")  # described once for all kinds
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 
 
@@ -60,9 +60,9 @@ def reproduce(
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
 
-    Printed are the number of verdicts of each sort and a line for each claim that is not confirmed.
+    It prints the number of verdicts of each kind and a line for each claim that is not confirmed.
 
-    The exit code is 1 where a claim's verdict differs from the recorded one, a trial failed, or a study is wrong in itself.
+    The exit code is 1 where a claim's verdict differs from the recorded one, a trial failed, or a study has an error.
 
     Example: sparsetoken reproduce capacity --workers 2
     """
@@ -168,7 +168,7 @@ def _print_paper(rows: list[LedgerRow]) -> None:
 
 
 def _print_kinds(json_output: bool) -> None:
-    """The kinds of trial with their arguments (fields of task and training told once) and columns."""
+    """The kinds of trial with their arguments (fields of task and training listed once) and columns."""
     import json
     from dataclasses import fields
 
@@ -341,7 +341,7 @@ def _counted(rows: list[LedgerRow]) -> str:
 
 
 def _finding(row: LedgerRow) -> str:
-    """What was found, in a line: for an undecided claim why it is, else measurement, prediction and statement."""
+    """The finding in a line: the reason of an undecided claim, else measurement, prediction and statement."""
     judged = row.judgement
     numbers = f"measured {judged.measured}, predicted {judged.predicted}"
     if judged.verdict == "undecided":

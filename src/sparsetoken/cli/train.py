@@ -16,7 +16,7 @@ from .console import deliver, echo_text, print_table
 from .options import SEED, DrawnFiles, LossOptions, Options, TaskOptions, rare, with_options
 from .values import DISTURBANCES, parse_named
 
-_ROWS = 16  # of the table at most: the first steps, then ever fewer
+_ROWS = 16  # most rows of the table: the first steps, then ever fewer
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _compute(
 ) -> tuple[Any, list[Any], list[str]]:
     """The limit (or None), the simulated runs, and what failed of them in words.
 
-    The runs come first: what they refuse is said before the limit is computed.
+    The runs come first, so that their errors are reported before the limit is computed.
     """
     from .._core.workers import progress
     from ..simulation.seeds import trial_seeds
@@ -185,7 +185,7 @@ def _limit(problem: tuple[Any, Any, Any], **options: Any) -> Any:
     from ..theory import UnstableTrainingWarning, trajectory
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableTrainingWarning)  # `_answer` says it
+        warnings.simplefilter("ignore", UnstableTrainingWarning)  # `_answer` reports it
         return trajectory(*problem, **options)
 
 
@@ -228,7 +228,7 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]
 
 
 def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]) -> list[str]:
-    """The best step, and how far it is from what no training can beat."""
+    """The best step, and how far it is from the Bayes limit."""
     from .._core.averages import mean_and_error, with_error
     from ..schedules import expand
     from ..theory import bayes_limit
@@ -246,11 +246,11 @@ def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any])
     samples = float(sum(expand(schedule, one.directions).alpha))
     try:
         limit = bayes_limit(task, samples)
-    except ArithmeticError as error:  # the training itself stands without its comparison
+    except ArithmeticError as error:  # the training's results do not need the comparison
         return [*lines, f"the Bayes limit at these samples is not available: {error}"]
     return [
         *lines,
-        f"no classifier trained on these samples (α = {samples:g}) has an error below {with_error(limit.test_error)}",
+        f"no classifier trained on these samples (α = {samples:g}) achieves an error below {with_error(limit.test_error)}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Numbers as users write them (one, a list, a range, or an array in a file), and as titles and tables give them back."""
+"""Numbers as users write them (one, a list, a range, or an array in a file), and as titles and tables show them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class OptionGrid:
 
 
 def parse_named(name: str, text: str, keys: Sequence[str]) -> dict[str, float]:
-    """Numbers by name, written as `q=1,w=0.5`; a lone number stands for all of `keys`."""
+    """Numbers by name, written as `q=1,w=0.5`; a single number is used for all of `keys`."""
     allowed = f"{name} must be a number or {','.join(f'{key}=number' for key in keys)}, got {text!r}"
     try:
         if "=" not in text:
@@ -134,7 +134,7 @@ def read_array(name: str, path: str) -> np.ndarray:
         raise ValueError(f"the {name} in {path} cannot be read: {error}") from None
 
 
-# Fields that are said only where they are not zero, and one that is usual.
+# Fields that titles show only where they are not zero, and one that they usually show.
 DISTURBANCES = ("label_noise", "contamination", "correlation", "equal_samples")
 USUAL = ("query_by", "steps")
 
@@ -169,7 +169,7 @@ def at_test(name: str) -> str:
 
 
 def of_signals(signals: Signals | None) -> dict[str, Any]:
-    """What files say of the signals; nothing where there is one."""
+    """The signals' entries in files; none where there is one signal."""
     if signals is None:
         return {}
     said: dict[str, Any] = {"signals": len(signals), "carried": signals.carried}

@@ -1,7 +1,7 @@
 """What the page shows for a state: its figure, the table "At these settings", and Python that makes the numbers.
 
-Every figure comes twice: quick, few points on few draws, about 1 % off; then exact, with the library's own forecasts and as
-many points as a smooth line needs.
+Every figure is computed twice: quick, with few points and few draws, about 1 % off; then exact, with the library's own
+forecasts and as many points as a smooth line needs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _VIEWS = {
     "lengths": lengths_view,
     "heads": heads_view,
 }
-# Answers at work at a time, whatever the number of pages: what one takes in memory is bounded by its parameters' limits.
+# Answers computed at a time, whatever the number of pages: the memory of each is bounded by its parameters' limits.
 AT_WORK = 4
 _places = threading.BoundedSemaphore(AT_WORK)
 
 
 def answer(state: State, other: State | None, quick: bool, check_page: Callable[[], None]) -> dict[str, Any] | None:
-    """The answer, or why there is none; None for a page that has moved on, which `check_page` says by raising `Superseded`."""
+    """The answer, or why there is none; None where `check_page` raises `Superseded`, because the page has moved on."""
     try:
         with wanted_while(check_page), _places:
             still_wanted()

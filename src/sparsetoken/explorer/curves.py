@@ -30,12 +30,12 @@ def all_samples(state: State) -> float:
 
 
 def heads_models(state: State) -> tuple[str, ...]:
-    """The models of the view "Heads" beyond one head, where the page has time for them."""
+    """The models of the view "Heads" beyond one head, where they are quick enough for the page."""
     return tuple(HEADS) if state.task.longest <= LONGEST_BAGS else ()
 
 
 class _Lines:
-    """Lines of models against samples, with what went wrong on the way."""
+    """Lines of models against samples, with the failures."""
 
     def __init__(self, state: State, quick: bool) -> None:
         self.state, self.quick = state, quick
@@ -77,7 +77,7 @@ class _Lines:
         """The lines over one axis of samples."""
         remarks = [remark] if remark else []
         if self.left_out:
-            remarks.append(f"{self.left_out} points are left out, which take longer than this page waits")
+            remarks.append(f"{self.left_out} points are left out because they take too long for this page")
         drawn = figure(
             title,
             self.traces,
@@ -105,7 +105,7 @@ def curves_view(state: State, quick: bool) -> dict[str, Any]:
 
 
 def heads_view(state: State, quick: bool) -> dict[str, Any]:
-    """Test error against samples for one, two and four heads, each with a query from its own share of D0."""
+    """Test error against samples for one, two and four heads, each with a query from a separate share of D0."""
     lines = _Lines(state, quick)
     lines.add("attention", "one head", colour("attention"))
     if not quick:
@@ -119,7 +119,7 @@ def heads_view(state: State, quick: bool) -> dict[str, Any]:
 
 
 def _best_heads(here: dict[str, Point]) -> str:
-    """Which number of heads has the least error, if any is clearly better than one."""
+    """The number of heads with the least error, if any is clearly better than one."""
     one, (name, best) = here["attention"], min(((n, here[n]) for n in HEADS), key=lambda item: item[1].test_error)
     gain = (one.test_error - best.test_error) / max(np.hypot(one.standard_error, best.standard_error), 1e-12)
     if abs(gain) < 2:

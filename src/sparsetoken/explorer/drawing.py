@@ -1,4 +1,4 @@
-"""What the figures have in common: smooth lines, axes, layout, and the words that say what is shown."""
+"""What the figures have in common: smooth lines, axes, layout and captions."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def refined(
 ) -> dict[float, _Value]:
     """A line's values at `places`, and between them where it bends; in the order of x, without those that are None.
 
-    `height` is in units of the plot's own, several for a value of several lines: neighbours are split until none lies 0.4 % of
-    it off the line through its own two.
+    `height` is the plot's height in its units, several for a value of several lines: intervals are split until no point lies
+    more than 0.4 % of it off the line through its neighbours.
     """
     found: dict[float, _Value] = {}
     ends = math.inf
@@ -107,7 +107,7 @@ def figure(
     finding: str = "",
     **layout: Any,
 ) -> dict[str, Any]:
-    """A figure as the page takes it; `finding` says what it shows at the state's own values."""
+    """A figure for the page; `finding` states its result at the state's own values."""
     below = {"x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom"}
     frame = {
         "xaxis": x,
@@ -141,7 +141,7 @@ def _fields(state: State) -> dict[str, str]:
 
 
 def describe(state: State) -> str:
-    """The parameters in a line, so that a figure always says what it shows."""
+    """The parameters in a line, so that a figure always shows its settings."""
     texts = list(_fields(state).values())
     steps = f"; {', '.join(_descent(state).values())}" if state.view == "training" else ""
     return f"{', '.join(texts[:4])}; {', '.join(texts[4:])}{steps}"
@@ -155,7 +155,7 @@ def _descent(state: State) -> dict[str, str]:
 
 
 def differences(state: State, other: State) -> tuple[str, str]:
-    """What tells two settings apart, in the words of each; the first few, where much does."""
+    """The differences between two settings, as text for each; the first few, where there are many."""
 
     def written(one: State) -> dict[str, str]:
         texts = _fields(one)

@@ -1,6 +1,6 @@
 """Forecasts for the page, each computed once: quick ones for the first answer, the library's own for the second.
 
-A quick point solves the same equations on few draws (about 1 % off in the test error); an exact one is
+A quick point solves the same equations with few draws (about 1 % off in the test error); an exact one is
 `forecast(..., accuracy=2e-4)`.
 """
 
@@ -34,25 +34,25 @@ ACCURACY = (
 QUICK_DRAWS = 64  # per class and replicate: standard errors of about 1e-3 at the page's defaults, in 12 ms
 CAPACITY_DRAWS = {True: 512, False: 2048}  # by `quick`: at most a tenth of a second, at alpha* = 1500 to 10 %
 KEPT = 200  # answers, pages and their simulations; a hundred times as many points
-# Training step by step: replicates and bags in each. The page fixes both, which bounds the time, and shows the standard errors
-# that come of it. Fewer bags than 256 are off by more than 1 %.
+# Training step by step: replicates and bags in each. The page fixes both, which bounds the time, and shows the resulting
+# standard errors. With fewer bags than 256 results are off by more than 1 %.
 REPLICATES, BAGS_TRIED = 8, (1024, 512, 256)
 MOST_FIELDS = 4e6  # tokens x steps x directions of a replicate: 130 MB of buffers, and 4 CPU seconds at 60 steps
 
 _Found = TypeVar("_Found")
-# How the library says that it has no answer: in words about the settings, or for want of memory.
+# Errors that mean no answer: a message about the settings, or lack of memory.
 REFUSALS = (ValueError, ArithmeticError, MemoryError)
 
 
 def words_of(error: Exception) -> str:
-    """What the page says of an error; Python's own word on want of memory is empty."""
+    """The page's message for an error; Python's own message for lack of memory is empty."""
     if isinstance(error, MemoryError):
         return "it takes more memory than there is"
     return str(error) or type(error).__name__
 
 
 def attempt(compute: Callable[[], _Found], failures: list[str]) -> _Found | None:
-    """What `compute` finds, or None where the library has no answer, and why not among the failures."""
+    """The result of `compute`, or None where the library has no answer; the reason is added to the failures."""
     try:
         return compute()
     except REFUSALS as error:
@@ -78,13 +78,13 @@ def wanted_while(check: Callable[[], None]) -> Iterator[None]:
 
 
 def still_wanted() -> None:
-    """Raise `Superseded` where nobody waits for the work at hand; called between its points."""
+    """Raise `Superseded` where nobody waits for the current work; called between its points."""
     _check.get()()
 
 
 @dataclass(frozen=True)
 class Point:
-    """A model's test error and its standard error; `failure` says why there is none.
+    """A model's test error and its standard error; `failure` is the reason where there is none.
 
     A Bayes limit also has the error that message passing reaches, with its standard error, and whether the two differ, `hard`.
     """
@@ -208,7 +208,7 @@ def needed(task: Task, training: Training, method: str, target: float | None) ->
 
 
 def bags_for(task: Task, descent: Descent) -> int:
-    """Bags per replicate that a page has time and memory for; 0 where even the least are too many."""
+    """Bags per replicate within the page's time and memory; 0 where even the fewest are too many."""
     fields = (descent.steps + 1) * task.longest * descent.bag_model.rank
     return next((bags for bags in BAGS_TRIED if fields * bags <= MOST_FIELDS), 0)
 
@@ -223,7 +223,7 @@ def descent_curve(task: Task, descent: Descent, alpha: float, loss: str | Loss) 
     if not bags:
         return f"{descent.steps} steps on bags of {task.length} tokens take too long for this page; take fewer or shorter ones"
     with _one_at_a_time, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableTrainingWarning)  # the page says so itself
+        warnings.simplefilter("ignore", UnstableTrainingWarning)  # the page shows it itself
         still_wanted()
         sampling = theory.Sampling(bags, REPLICATES, progress=lambda *_: still_wanted())
         model, stage, start = descent.bag_model, descent.stage(alpha), descent.start_norms

@@ -40,7 +40,7 @@ def _message(name: str) -> Any:
 
 
 def _tip(name: str) -> Any:
-    """A word on the field: shown while the pointer or the keyboard is on it; the script names it as its description."""
+    """A remark on the field, shown while the pointer or the keyboard is on it; the script makes it the description."""
     return _part("Span", WORDS["tips"][name], "tip", id=f"tip-{name}", role="tooltip")
 
 
@@ -118,7 +118,7 @@ def page() -> html.Div:
 
 def _header() -> html.Header:
     presets = [_button(p["label"], f"preset-{name}", p["shows"]) for name, p in WORDS["presets"].items()]
-    reset = _button("Reset", "reset", "All parameters as at first; the view stays.")
+    reset = _button("Reset", "reset", "Reset all parameters; the view stays.")
     looks: dict[str, Any] = {"value": "auto", "inline": True, "persistence": True, "className": "theme"}
     theme = dcc.RadioItems(id="theme", options=["auto", "light", "dark"], **looks)
     chosen = _part("Div", theme, role="group", aria_label="Colours of the page")

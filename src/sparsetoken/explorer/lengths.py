@@ -76,7 +76,7 @@ def _height(strength: float) -> float:
 
 
 def exponent(method: str, cosine: bool) -> float | None:
-    """The power of L that the strength grows like in long bags; None for a logarithm."""
+    """The power of L with which the strength grows in long bags; None for a logarithm."""
     if method == "trained:vectorized":
         return 0.75  # it has d L weights to learn
     name = method.removeprefix("trained:")

@@ -24,7 +24,7 @@ def axis_values(name: str, here: float, count: int = CELLS) -> list[float]:
     """
     field = NUMBERS[name]
     low, high = max(field.low, 0.0), field.high
-    if here > 0 or not field.logarithmic:  # zero has no place on a logarithmic axis
+    if here > 0 or not field.logarithmic:  # a logarithmic axis cannot show zero
         low, high = min(low, here), max(high, here)
     values = np.geomspace(low, high, count) if field.logarithmic else np.linspace(low, high, count)
     if field.whole:
@@ -47,7 +47,7 @@ def phase_view(state: State, quick: bool) -> dict[str, Any]:
     remarks = [f"standard errors of the cells up to {spread:.1g}"]
     off = [name for name in (state.x, state.y) if NUMBERS[name].logarithmic and value_of(state, name) <= 0.0]
     if off:
-        remarks.append(f"{' and '.join(off)} = 0 has no place on a logarithmic axis, which shows the slider's range")
+        remarks.append(f"{' and '.join(off)} = 0 cannot be shown on a logarithmic axis, which has the slider's range")
     z = [[_colour(cells[x, y]) for x in values[state.x]] for y in values[state.y]]
     own = _colour([point(state.task, state.training, model, quick=True) for model in _models(state)])
     return figure(
@@ -142,7 +142,7 @@ def bag_view(state: State, quick: bool) -> dict[str, Any]:
     """Each token's attention before and after the two steps, and below it the tokens of one positive bag as a heat map.
 
     Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags. Of the other
-    coordinates those shown are drawn, and the sum of the rest, which is all that the scores see of them.
+    coordinates those shown are drawn, and the sum of the rest, which is all that the scores depend on.
     """
     task, training, d, shown = state.task, state.training, state.d, min(24, state.d)
     length, sparsity, strength, _ = task.only_kind("the view of one bag")

@@ -27,7 +27,7 @@ class Callbacks:
     """What the server answers, and what it keeps between requests."""
 
     def __init__(self) -> None:
-        self._latest: dict[str, str] = {}  # what each page asked for last: work for older questions stops
+        self._latest: dict[str, str] = {}  # each page's last request: work for older ones stops
         self._first, _ = check(DEFAULTS)
 
     def load(self, search: str | None) -> tuple:
@@ -49,7 +49,7 @@ class Callbacks:
         return (answer, raw["key"] if follows else no_update, *beside)
 
     def exact(self, asked: str | None, raw: dict[str, Any] | None, page_id: str) -> Any:
-        """The second answer, if what is shown is still what the page asks for."""
+        """The second answer, if the page still shows the same request."""
         if not asked or not raw or asked != raw["key"]:
             return no_update
         state, _ = check(raw["values"])
@@ -79,7 +79,7 @@ class Callbacks:
         return Simulations()
 
     def simulation(self, _start: Any, _cancel: Any, _tick: Any, raw: dict[str, Any] | None, page_id: str) -> tuple:
-        """How the page's simulation stands, after a click on "Simulate here" or "Cancel" and at every tick."""
+        """The state of the page's simulation, after a click on "Simulate here" or "Cancel" and at every tick."""
         asked = set(ctx.triggered_prop_ids.values())  # a click and a tick may come as one request
         if "simulate" in asked and raw is not None:
             state, _ = check(raw["values"])
@@ -115,7 +115,7 @@ def _local_only() -> None:
 
 
 def _unreadable(error: Exception) -> Any:
-    """What Dash makes nothing of is a bad request; the explorer's own callbacks report their mistakes themselves."""
+    """Requests that Dash cannot handle are bad requests; the explorer's own callbacks report their errors themselves."""
     if isinstance(error, HTTPException):
         return error
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -164,7 +164,7 @@ def _add_field_callbacks(app: Dash) -> None:
     clicks = [*(Input(name, "n_clicks") for name in buttons), Input("graph", "clickData")]
     words = State("words", "data")
     _client(app, "act", *_outputs(*(f"{name}.value" for name in FIELDS)), *clicks, words, *_values(FIELDS, State))
-    # At once: the tabs, the caption and the word that an answer is on its way. After a moment: the question to the server.
+    # At once: the tabs, the caption and the notice that an answer is being computed. After a moment: the request to the server.
     at_once = ("status.children", "caption.children", "remarks.children", "swap.disabled", "end.disabled")
     chosen = [f"{tab}.{attribute}" for tab in tabs for attribute in ("aria-selected", "tabIndex")]
     shown = _outputs(*at_once, *chosen, "panel.aria-labelledby")
@@ -173,7 +173,7 @@ def _add_field_callbacks(app: Dash) -> None:
 
 
 def _add_figure_callbacks(app: Dash) -> None:
-    """Figures, table, code and what is said of them; colours, simulations, files to take away."""
+    """Figures, table, code and their captions; colours, simulations, downloads."""
     shown = (
         *("graph.figure", "graph-a.figure", "other-area.hidden", "other-plot.hidden", "other-setting.children"),
         *("plot-title.children", "plot-setting.children", "status.children", "caption.children", "numbers.children"),

@@ -1,7 +1,7 @@
 """Simulations in the background: one job per page, with progress and cancel.
 
-A trial is the smallest unit: cancelling lets the one at work finish and starts no other. Two jobs are at work at a time,
-others wait, so that pages stay responsive however many ask.
+A trial is the smallest unit: cancelling lets the one at work finish and starts no other. Two jobs run at a time and others
+wait, so that pages stay responsive.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _run(job: Job, cases: list[tuple[str, Training]]) -> None:
             except REFUSALS as error:
                 job.notes.append(f"{model}: {words_of(error)}")
                 job.done = (cases.index((model, training)) + 1) * job.state.trials
-    except Exception as error:  # a mistake of ours: said on the page, and where it is on the server's terminal
+    except Exception as error:  # a bug: reported on the page, with the traceback on the server's terminal
         job.notes.append(f"the simulation failed: {error}")
         traceback.print_exc()
     finally:

@@ -94,7 +94,7 @@ FIELDS = (
     _slider("eta_b", "Bias rate", "η_b", 0.01, 100, logarithmic=True),
     _slider("eta_q", "Query rate", "η_q", 0.1, 10_000, logarithmic=True),
     _slider("ridge", "Ridge", "λ", 1e-6, 10, logarithmic=True, least=LEAST),
-    # Training step by step. Its largest rates are far beyond what descent survives; the page then says that it diverges.
+    # Training step by step. At its largest rates descent diverges, which the page reports.
     Field("steps", "Steps", 30, 60, least=1, whole=True, group="descent"),
     Field("rate_q", "Query rate", 1, 1e4, group="descent"),
     Field("rate_w", "Readout rate", 1, 1e4, group="descent"),
@@ -164,7 +164,7 @@ class Descent:
 
 
 def descent_fields(model: str) -> tuple[str, ...]:
-    """The fields of the view "training" that a model has a use for."""
+    """The fields of the view "training" that a model uses."""
     chosen = get_bag_model(model)
     unused = set() if any(name.startswith("q") for name in chosen.directions) else {"rate_q"}
     unused |= {"sharpness"} if chosen.sharpness is None else set()
@@ -201,7 +201,7 @@ def from_query(query: str) -> tuple[dict[str, Any], list[str]]:
 
 def _from_text(name: str, text: str) -> Any:
     if name not in DEFAULTS:
-        raise ValueError(f"the address names {name[:40]!r}, which this page does not know")
+        raise ValueError(f"the address names {name[:40]!r}, which is not a field of this page")
     if name == "compare":
         problems = from_query(text)[1]
         if problems:

@@ -86,7 +86,7 @@ def _steps(state: State, curve: Trajectory) -> list[dict[str, Any]]:
 def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, ink: str, dash: str) -> list[dict]:
     """A line over the steps, and the band of two standard errors around it."""
     steps = list(range(len(values)))
-    edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # zero has no place on the axis
+    edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # for the logarithmic axis
     band = {
         "type": "scatter", "mode": "lines", "x": [*steps, *steps[::-1]], "y": edges.tolist(), "fill": "toself",
         "line": {"width": 0, "color": ink}, "opacity": 0.25, "hoverinfo": "skip", "showlegend": False,
@@ -102,7 +102,7 @@ def _remarks(state: State, curve: Trajectory | None, quick: bool) -> list[str]:
     if unstable is not None:
         remarks.append(f"training is unstable from step {unstable} on, take smaller rates")
     if curve is not None and (curve.train_error == 0).any():
-        remarks.append("training errors of zero have no place on the logarithmic axis")
+        remarks.append("training errors of zero cannot be shown on the logarithmic axis")
     if state.descent.model.startswith("heads") and state.descent.start == 0:
         remarks.append("from a start at zero both heads stay equal")
     return remarks
