@@ -16,8 +16,8 @@ TRAINING = Training(alpha0=2.0, alpha1=3.0, eta_q=12.0, ridge=1e-2)
 
 
 def tokens_of(noise, seed=0, d=7, **demands):
-    dealt = noise.deal(seed, d, {name.replace("D", ""): demand for name, demand in demands.items()})
-    return {name: draw(np.random.default_rng(seed), 0, count) for name, (count, draw) in dealt.items()}
+    assigned = noise.assign(seed, d, {name.replace("D", ""): demand for name, demand in demands.items()})
+    return {name: draw(np.random.default_rng(seed), 0, count) for name, (count, draw) in assigned.items()}
 
 
 def own_bags(count=60, length=8, d=6, seed=0):
@@ -78,27 +78,27 @@ def test_rademacher_noise_follows_the_gaussian_forecast(model):
 
 def test_data_sets_share_no_bag_and_keep_bags_together():
     noise = RealNoise(own_bags(), standardise="none")
-    dealt = tokens_of(noise, D0=Demand(20, 5), D1=Demand(22, 5), D_test=Demand(None, 8))
-    used = {name: x[:, 0, 0] for name, x in dealt.items()}
-    assert {name: len(x) for name, x in dealt.items()} == {"0": 20, "1": 22, "_test": 18}
+    assigned = tokens_of(noise, D0=Demand(20, 5), D1=Demand(22, 5), D_test=Demand(None, 8))
+    used = {name: x[:, 0, 0] for name, x in assigned.items()}
+    assert {name: len(x) for name, x in assigned.items()} == {"0": 20, "1": 22, "_test": 18}
     everything = np.concatenate(list(used.values()))
     assert len(set(everything)) == 60
-    for x in dealt.values():
+    for x in assigned.values():
         assert (x[..., 0] == x[:, :1, 0]).all()  # tokens of one bag
         assert all(len(set(bag)) == x.shape[1] for bag in x[..., 1])  # and no token twice
     again = tokens_of(noise, D0=Demand(20, 5), D1=Demand(22, 5), D_test=Demand(None, 8))
-    assert all((again[name] == dealt[name]).all() for name in dealt)
+    assert all((again[name] == assigned[name]).all() for name in assigned)
     other = tokens_of(noise, seed=1, D0=Demand(20, 5), D1=Demand(22, 5), D_test=Demand(None, 8))
-    assert (other["0"] != dealt["0"]).any()
+    assert (other["0"] != assigned["0"]).any()
 
 
 def test_mixed_tokens_come_from_all_bags_of_a_data_set():
     noise = RealNoise(own_bags(), standardise="none", tokens="mixed")
-    dealt = tokens_of(noise, D0=Demand(20, 8), D1=Demand(20, 8), D_test=Demand(None, 8))
-    places = {name: {tuple(t) for t in x[..., :2].reshape(-1, 2)} for name, x in dealt.items()}
+    assigned = tokens_of(noise, D0=Demand(20, 8), D1=Demand(20, 8), D_test=Demand(None, 8))
+    places = {name: {tuple(t) for t in x[..., :2].reshape(-1, 2)} for name, x in assigned.items()}
     assert {name: len(p) for name, p in places.items()} == {"0": 160, "1": 160, "_test": 18 * 8}  # no token twice
     assert not (places["0"] & places["1"] or places["0"] & places["_test"])
-    assert (dealt["0"][..., 0] != dealt["0"][:, :1, 0]).any()
+    assert (assigned["0"][..., 0] != assigned["0"][:, :1, 0]).any()
 
 
 @pytest.mark.parametrize("tokens", ["own", "mixed"])
@@ -106,12 +106,12 @@ def test_bags_are_used_again_only_where_that_is_allowed(tokens):
     bags = own_bags()
     with pytest.raises(ValueError, match=r"noise has 16 bags of 8 tokens for D0, which needs 40: .*replace"):
         tokens_of(RealNoise(bags, "none", tokens), D0=Demand(40, 8), D1=Demand(65, 8))
-    dealt = tokens_of(RealNoise(bags, "none", tokens, replace=True), D0=Demand(40, 8), D1=Demand(65, 8))
-    ids = [set(x[..., 0].ravel()) for x in dealt.values()]
-    assert [len(x) for x in dealt.values()] == [40, 65]
+    assigned = tokens_of(RealNoise(bags, "none", tokens, replace=True), D0=Demand(40, 8), D1=Demand(65, 8))
+    ids = [set(x[..., 0].ravel()) for x in assigned.values()]
+    assert [len(x) for x in assigned.values()] == [40, 65]
     if tokens == "own":  # with mixed tokens, data sets share bags, but no token
         assert not ids[0] & ids[1]
-    rows = [{tuple(t) for t in x.reshape(-1, 6)} for x in dealt.values()]
+    rows = [{tuple(t) for t in x.reshape(-1, 6)} for x in assigned.values()]
     assert not rows[0] & rows[1]
 
 
@@ -266,7 +266,7 @@ def test_joint_training_is_descent_in_any_noise(world):
     found = simulate(TASK, JOINT, 20, 4, sampler="tensor", tokens=Tokens(**world))
     there = token_source(Tokens(**world), 20)
     signal, _ = there.directions(4, 20)
-    ((_, tokens),) = there.deal(4, 20, {":0": Demand(100, TASK.length)}).values()
+    ((_, tokens),) = there.assign(4, 20, {":0": Demand(100, TASK.length)}).values()
     q, w, b = by_hand(TensorData(TASK, 100, 20, 4, ":0", noise=tokens, signal=signal), JOINT)
     assert (found.n1, found.noise) == (100, there.name)
     assert found.norm_w == pytest.approx(np.linalg.norm(w), rel=1e-9) and found.bias == pytest.approx(b, rel=1e-9)
@@ -274,7 +274,7 @@ def test_joint_training_is_descent_in_any_noise(world):
     assert found.overlap["w"] == pytest.approx(w @ signal, rel=1e-9)
     # Fresh bags drawn here, in the same noise.
     many = 20_000
-    ((_, tokens),) = there.deal(5, 20, {"_test": Demand(many, TASK.length)}).values()
+    ((_, tokens),) = there.assign(5, 20, {"_test": Demand(many, TASK.length)}).values()
     fresh = TensorData(TASK, many, 20, 5, "_test", noise=tokens, signal=signal)
     wrong = []
     for which, x in fresh.blocks():

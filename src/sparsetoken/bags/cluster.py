@@ -255,15 +255,15 @@ def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
         raise ValueError(
             f"{files.paths[0]} has a column of ids or labels: on a cluster every file holds one bag, and the labels are a table"
         )
-    told = replace(reading, executor="local", scheduler=None)  # a client cannot travel
+    local = replace(reading, executor="local", scheduler=None)  # a client cannot travel
     blocks = [files.paths[i : i + HEADERS] for i in range(0, len(files.paths), HEADERS)]
-    calls = ((_headers, tuple(path.absolute() for path in block), told, _version()) for block in blocks)
+    calls = ((_headers, tuple(path.absolute() for path in block), local, _version()) for block in blocks)
     found = [one for part in in_order(client, iter(calls)) for one in part]
     width, names = check_alike(found, files.paths)
     lengths = np.array([one[0] for one in found], dtype=np.intp)
     dtype = np.result_type(*{one[3] for one in found})
     rows = np.arange(len(lengths))
-    return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), told, None, connection)
+    return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), local, None, connection)
 
 
 def _client(executor: Any, scheduler: str | None) -> Any:

@@ -324,9 +324,9 @@ def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     for words, mine in apart.items():
         if 0 < len(mine) < len(rows):
             echo(f"  {len(mine)} {words}: {_counted(mine)}")
-    told = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
+    unconfirmed = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
     width = page_width()
-    for row in sorted(told, key=lambda row: row.as_recorded):  # what deviates comes first
+    for row in sorted(unconfirmed, key=lambda row: row.as_recorded):  # what deviates comes first
         recorded = " as recorded" if row.as_recorded else f", recorded {row.claim.expected}"
         line = f"{row.judgement.verdict}{recorded}  {row.claim.id}: {_finding(row)}"
         echo(line if width is None or len(line) <= width else line[: width - 1] + "…")

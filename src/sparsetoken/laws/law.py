@@ -168,7 +168,7 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
         if len(rows) < 2 * groups:
             raise ValueError(f"{label} must have at least {2 * groups} draws for error bars, got {len(rows)}")
     return law_of_population(
-        Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi), dimension_factor, name
+        Population(_grouped(classes[0], groups), _grouped(classes[1], groups), pi), dimension_factor, name
     )
 
 
@@ -190,7 +190,7 @@ def law_of_population(
     )
 
 
-def _dealt(rows: np.ndarray, groups: int) -> ClassColumns:
+def _grouped(rows: np.ndarray, groups: int) -> ClassColumns:
     """Rows split into groups of nearly equal size; short groups are padded with weight zero."""
     size = -(-len(rows) // groups)
     table = np.repeat(rows[:1], groups * size, axis=0).reshape(groups, size, 3)

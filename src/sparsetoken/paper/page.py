@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
 _LONGEST = 420  # characters of a finding among the news
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-ZΑ-Ω])")
-# What text says in plain signs -> how the page shows it: a minus before a number, a root, a power, a name.
+# Plain text -> HTML: a minus before a number, a root, a power, a name.
 _SIGNS = {
     r"(?<![\w.)⁻-])-(?=\d)": "−",
     r"\bsqrt\(": "√(",
@@ -128,7 +128,7 @@ def _image(data: bytes, kind: str, alt: str = "") -> str:
 
 
 def _results_table(results: Iterable[PaperResult], rows: Sequence[LedgerRow], panels: Mapping[Any, Any]) -> str:
-    """A row per result that was judged: its statement, a small picture, its number, its claims; why where not confirmed."""
+    """A row per result that was judged: its statement, a small picture, its number, its claims; the reason if not confirmed."""
     lines = []
     for result in results:
         mine = result.claims(rows)
@@ -137,7 +137,7 @@ def _results_table(results: Iterable[PaperResult], rows: Sequence[LedgerRow], pa
         panel = panels.get(result.picture)
         picture = f"<a href='#{result.picture[0]}'>{_image(thumbnail(panel), 'png', panel.title)}</a>" if panel else ""
         marks = " ".join(_verdict(row, words=False) for row in mine)
-        told = "".join(
+        reasons = "".join(
             f"<li>{_verdict(row)} {_prose(row.claim.statement)} ({row.claim.source}). "
             f"<span class='small'>Why: {_prose(row.judgement.note or row.judgement.measured)}</span></li>"
             for row in mine
@@ -147,7 +147,7 @@ def _results_table(results: Iterable[PaperResult], rows: Sequence[LedgerRow], pa
         lines.append(
             f"<tr><td><b>{escape(result.name)}</b><br>{_prose(result.statement)}</td><td>{picture}</td>"
             f"<td>{_prose(_clipped(result.measured(mine)))}</td><td>{marks}<br><span class='small'>{counted}</span>"
-            f"<ul class='claims'>{told}</ul></td></tr>"
+            f"<ul class='claims'>{reasons}</ul></td></tr>"
         )
     head = "<thead><tr><th>result</th><th></th><th>measured</th><th>claims</th></tr></thead>"
     return f"<table class='results'>{head}<tbody>{''.join(lines)}</tbody></table>"
@@ -166,8 +166,10 @@ def _counts(rows: Sequence[LedgerRow]) -> str:
             counts = " ".join(f"<span class='verdict {v}'>{n} {v}</span>" for v, n in verdict_counts(mine).items())
             items.append(f"<li><b>{len(mine)}</b>{words}<br>{counts}</li>")
     odd = sum(not row.as_recorded for row in rows)
-    told = f"<b>{odd} differ from the recorded verdict.</b>" if odd else "Every verdict is the recorded one."
-    return f"<ul class='counts'>{''.join(items)}</ul><p>{told} <a href='#ledger'>All claims with their criteria</a></p>"
+    record = f"<b>{odd} differ from the recorded verdict.</b>" if odd else "All verdicts are as recorded."
+    return (
+        f"<ul class='counts'>{''.join(items)}</ul><p>{record} <a href='#ledger'>All claims with their criteria</a></p>"
+    )
 
 
 def _open_questions(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow]) -> Section:
@@ -179,7 +181,7 @@ def _open_questions(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow])
 
 
 def _news(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow]) -> Section:
-    """What is new against the paper; then what was refuted, is undecided or not as recorded, and why."""
+    """Results beyond the paper; then claims that are refuted, undecided or not as recorded, and why."""
     asked = {name for result in RESULTS if result.group for name in GROUPS[result.group]}
     new = [o for o in outcomes if {c.source for c in o.study.claims} == {"ours"} and o.study.name not in asked]
     parts = [f"<h2>What is new, beyond the paper</h2>{_headlines(new)}"] if new else []
@@ -212,7 +214,7 @@ def first_sentences(text: str, most: int = _LONGEST) -> str:
     """As many whole sentences as fit into `most` characters, at least the first one."""
     shown = ""
     for piece in _SENTENCE.split(" ".join(text.split())):
-        begun = not shown or _NUMBERED.search(shown) is not None  # what looked like an end was a number in a list
+        begun = not shown or _NUMBERED.search(shown) is not None  # the full stop belongs to a number in a list
         if not begun and len(shown) + len(piece) >= most:
             break
         shown = f"{shown} {piece}".strip()
@@ -232,8 +234,8 @@ def _verdict(row: LedgerRow, words: bool = True) -> str:
     verdict, differs = row.judgement.verdict, "" if row.as_recorded else " differs"
     if words:
         return f"<span class='verdict {verdict}{differs}'>{_MARKS[verdict]} {verdict}</span>"
-    told = escape(f"{row.claim.statement} ({row.claim.source}): {verdict}", quote=True)
-    return f"<a class='verdict {verdict}{differs}' href='#{escape(row.study)}' title='{told}'>{_MARKS[verdict]}</a>"
+    title = escape(f"{row.claim.statement} ({row.claim.source}): {verdict}", quote=True)
+    return f"<a class='verdict {verdict}{differs}' href='#{escape(row.study)}' title='{title}'>{_MARKS[verdict]}</a>"
 
 
 def _claim_item(row: LedgerRow, link: bool = True) -> str:
@@ -253,7 +255,7 @@ def _claim_item(row: LedgerRow, link: bool = True) -> str:
 
 
 def _studies(outcomes: Sequence[StudyOutcome], drawn: Mapping[str, Any], size: str) -> list[Section]:
-    """A section per group of studies; users' own form one of their own."""
+    """A section per group of studies, and one for users' studies."""
     groups = {group: [o for o in outcomes if o.study.name in names] for group, names in GROUPS.items()}
     known = {name for names in GROUPS.values() for name in names}
     groups["Your studies"] = [o for o in outcomes if o.study.name not in known]
@@ -280,15 +282,15 @@ def _study(outcome: StudyOutcome, figures: Sequence[dict[str, Any]] | None, size
     if outcome.found is not None:
         parts.append(f"<p class='found'>{_prose(outcome.found)}</p>")
     elif study.findings is not None:
-        parts.append("<p class='found'>Too few trials succeeded to say what was found.</p>")
+        parts.append("<p class='found'>Too few trials succeeded for a finding.</p>")
     if outcome.ledger:
         parts.append(f"<ul class='claims'>{''.join(_claim_item(row, link=False) for row in outcome.ledger)}</ul>")
     if study.notes:
         parts.append(f"<p class='small'>{_prose(study.notes)}</p>")
     parts.append(_parameters(study, size))
     if outcome.summary.failed:
-        told = f"{len(outcome.summary.failed)} trials failed"
-        parts.append(f"<p><b>{told}</b>; see <code>sparsetoken results --failed</code>.</p>")
+        failed = f"{len(outcome.summary.failed)} trials failed"
+        parts.append(f"<p><b>{failed}</b>; see <code>sparsetoken results --failed</code>.</p>")
     parts += [f"<p><b>{escape(problem)}</b></p>" for problem in outcome.problems]
     return "".join([*parts, "</article>"])
 

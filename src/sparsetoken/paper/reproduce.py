@@ -61,7 +61,7 @@ def run_studies(
             store.enrol(study.name, trials)
             ordered = list(chain(*trials.values()))
             many = len({trial.key for trial in ordered})
-            batches.append(Batch(ordered, _bar(add, study.name, many, told=len(studies) > 1)))
+            batches.append(Batch(ordered, _bar(add, study.name, many, announced=len(studies) > 1)))
         run_batches(batches, store, executor, fresh=fresh)
     outcomes = []
     for study, trials, batch in zip(studies, wanted, batches):
@@ -76,15 +76,15 @@ def run_studies(
 
 
 def _start_workers(executor: TrialExecutor) -> None:
-    """Let worker processes on this machine start and import while this one works out what there is to do."""
+    """Let worker processes on this machine start and import while this one prepares the trials."""
     if not executor.remote and executor.slots > 1:
-        with suppress(BrokenExecutor):  # found out, and mended, where trials are run
+        with suppress(BrokenExecutor):  # detected and handled where trials are run
             for _ in range(executor.slots - 1):
                 executor.submit(get_ready)
 
 
-def _bar(add: Callable[[str, int], Advance], name: str, total: int, told: bool) -> Advance:
-    """A progress bar that appears when there is something to tell; where there is no terminal, a line at its end."""
+def _bar(add: Callable[[str, int], Advance], name: str, total: int, announced: bool) -> Advance:
+    """A progress bar that appears with the first progress; without a terminal, a line at its end."""
     bar: list[Advance] = []
     done = 0
 
@@ -95,7 +95,7 @@ def _bar(add: Callable[[str, int], Advance], name: str, total: int, told: bool) 
         if bar:
             bar[0](count)
         done += count
-        if told and count and done == total and not sys.stderr.isatty():
+        if announced and count and done == total and not sys.stderr.isatty():
             print(f"{name}: {total} trials", file=sys.stderr, flush=True)
 
     return advance
@@ -129,7 +129,7 @@ def write_report(
     drawn: dict[str, list[dict[str, Any]]] = {}
     pictures: dict[str, Future] = {}
     if executor is not None and not executor.remote:
-        with suppress(BrokenExecutor):  # this process draws them then
+        with suppress(BrokenExecutor):  # this process then draws them
             for outcome in outcomes:
                 stem = folder / "figures" / outcome.study.name
                 if outcome.panels:
@@ -156,6 +156,6 @@ def _draw_twice(
 ) -> list[dict[str, Any]]:
     """Write the pictures, unless another process does; returns the figures for the page."""
     figures = [plotly_panel(panel) for panel in panels]
-    if picture is None or picture.exception() is not None:  # what went wrong there is found out here
+    if picture is None or picture.exception() is not None:  # its errors are raised here
         save_figure(panels, stem, width)
     return figures

@@ -12,8 +12,8 @@ from html import escape, unescape
 _INLINE = re.compile(r"\\\((.+?)\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"\\\[(.+?)\\\]", flags=re.DOTALL)
 _TAG = re.compile(r"\\tag\{(\w+)\}")
-# What the converter leaves to chance: fences and infinity have no spaces around them, a tilde has, and a prime's glyph is
-# raised already.
+# Corrections of the converter: fences and infinity have no spaces around them, a tilde has, and a prime's glyph is raised
+# already.
 _BETTER = {
     r"<mo(?: stretchy=\"false\")?>(&#x02016;|&#x0007C;|&#x0002F;)</mo>": r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>',
     r"<mo>(&#x0221E;)</mo>": r"<mi>\1</mi>",

@@ -42,12 +42,12 @@ class Demand:
 
 
 class TokenNoise:
-    """Base of the kinds of noise: a `name`, the `dimension` of its tokens where that is fixed, and `deal`."""
+    """Base of the kinds of noise: a `name`, the `dimension` of its tokens where that is fixed, and `assign`."""
 
     name: str
     dimension: int | None = None
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
+    def assign(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
         """For every data set ("0", "1", ":0" of a descent, "_test") the number of its bags, and what draws their tokens."""
         raise NotImplementedError
 
@@ -62,7 +62,7 @@ class EntryNoise(TokenNoise):
     name: str
     draw: Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray] = field(compare=False)
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
+    def assign(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
         """As many bags as each data set needs, `TEST_BAGS` for one that takes all."""
 
         def tokens(length: int) -> TokenDraw:
@@ -141,16 +141,16 @@ class RealNoise(TokenNoise):
         self.standardise, self.tokens, self.replace, self.name = standardise, tokens, replace, name
         self.test_share, self.dimension = share, self.bags.n_features
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
+    def assign(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
         """Disjoint bags for every data set; the test uses the held-out ones, all of them where its count is None."""
         rng = stream(seed, "noise")
         order = rng.permutation(len(self.bags))
         held_out = max(1, round(self.test_share * len(order)))
         learned = {name: demand for name, demand in demands.items() if name != "_test"}
         wanted = sum(demand.count or 0 for demand in learned.values())
-        dealt = {}
+        assigned = {}
         if "_test" in demands:
-            dealt["_test"] = self._groups("_test", order[:held_out], demands["_test"].length, rng)
+            assigned["_test"] = self._groups("_test", order[:held_out], demands["_test"].length, rng)
         if learned:
             (length,) = {demand.length for demand in learned.values()}
             groups = self._groups("training", order[held_out:], length, rng)
@@ -159,8 +159,8 @@ class RealNoise(TokenNoise):
             first = 0
             for name, demand in learned.items():
                 last = first + int(scale * (demand.count or 0))
-                dealt[name], first = groups[first:last], last
-        return {name: self._source(name, dealt[name], demand) for name, demand in demands.items()}
+                assigned[name], first = groups[first:last], last
+        return {name: self._source(name, assigned[name], demand) for name, demand in demands.items()}
 
     def _groups(self, purpose: str, chosen: np.ndarray, length: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Rows of tokens, bag by bag: of the chosen bags with enough tokens, or of bags made of all their tokens."""

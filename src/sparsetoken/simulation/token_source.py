@@ -87,7 +87,7 @@ class TokenSource:
         signal = draw_signal(seed, d) if self.signal is None else self.signal
         return signal, np.ones(d) if self.spectrum is None else np.sqrt(self.spectrum.eigenvalues)
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw | None]]:
+    def assign(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw | None]]:
         """For every data set the number of its bags, and what draws their tokens (None: white Gaussian ones)."""
         noise = self.noise
         if self.spectrum is not None:
@@ -95,7 +95,7 @@ class TokenSource:
             noise = EntryNoise(self.name, lambda rng, shape: root * rng.standard_normal(shape))
         if noise is None:
             return {name: (demand.count or 0, None) for name, demand in demands.items()}
-        return dict(noise.deal(seed, d, demands))
+        return dict(noise.assign(seed, d, demands))
 
 
 WHITE = TokenSource()

@@ -344,8 +344,8 @@ class TensorTrial(ColouredTrial):
         counts = {"0": self.n1} if self.training.schedule == "reuse" else {"0": self.n0, "1": self.n1}
         self.demands = {name: Demand(count, self.task.longest) for name, count in counts.items() if count}
         with self.stage("sampling"):
-            dealt = self.source.deal(self.seed, self.d, self.demands)
-            data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in dealt.items()}
+            assigned = self.source.assign(self.seed, self.d, self.demands)
+            data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in assigned.items()}
             self.first, self.second = data.get("0"), data["0" if self.training.schedule == "reuse" else "1"]
 
     def data(
@@ -355,7 +355,7 @@ class TensorTrial(ColouredTrial):
         return TensorData(task, count, self.d, self.seed, dataset, noise, self.signal, labels)
 
     def noise_of_descent(self) -> TokenDraw | None:
-        return self.source.deal(self.seed, self.d, self.demands)[":0"][1]
+        return self.source.assign(self.seed, self.d, self.demands)[":0"][1]
 
     def take_steps(self) -> None:
         assert self.first is not None
@@ -386,18 +386,18 @@ class TensorTrial(ColouredTrial):
         # The same test bags twice, without and with the signal.
         scores = {}
         for label in (-1.0, 1.0):
-            count, noise = self._dealt_for_test(test, test.samples or None)
+            count, noise = self._test_tokens(test, test.samples or None)
             data = self.data(test.bags, count, "_test", noise, np.full(count, label))
             scores[label] = self.scores(data, readout, test)
         return counted_measures(scores[1.0], scores[-1.0], test.bags.prevalence)
 
     def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
-        data = self.data(test.bags, test.samples, "_test", self._dealt_for_test(test, test.samples)[1])
+        data = self.data(test.bags, test.samples, "_test", self._test_tokens(test, test.samples)[1])
         return float(np.mean(self.scores(data, readout, test) * data.truth <= 0.0))
 
-    def _dealt_for_test(self, test: Deployment, count: int | None) -> tuple[int, TokenDraw | None]:
+    def _test_tokens(self, test: Deployment, count: int | None) -> tuple[int, TokenDraw | None]:
         demands = {**self.demands, "_test": Demand(count, test.bags.longest)}
-        return self.source.deal(self.seed, self.d, demands)["_test"]
+        return self.source.assign(self.seed, self.d, demands)["_test"]
 
     def scores(self, data: TensorData, readout: TrainedReadout, test: Deployment) -> np.ndarray:
         """<w, f> + b of every bag."""

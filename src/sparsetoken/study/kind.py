@@ -35,14 +35,14 @@ from .fingerprint import code_fingerprint, thing_fingerprint
 _DESCRIPTIONS: dict[str, Any] = {"task": Task, "training": Training, "tokens": Tokens, "deployment": Deployment}
 _KINDS: dict[str, TrialKind] = {}
 # Arguments that select what a trial reports: they enter its key where they are given, and never its random numbers.
-TOLD = ("rows_at",)
+REPORTED = ("rows_at",)
 _NEUTRAL = {
     **NEUTRAL_FIELDS,
     "equal_samples": False,
     "query_by": "steps",
     **Tokens().to_dict(),
     **Deployment().to_dict(),
-    **dict.fromkeys(TOLD),
+    **dict.fromkeys(REPORTED),
 }
 
 
@@ -251,7 +251,7 @@ def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def stream_seed(kind: str, arguments: Mapping[str, Any]) -> int:
     """The seed of a trial's random numbers: 63 bits of the hash of its specification."""
-    known_by = {name: value for name, value in identity(arguments).items() if name not in TOLD}
+    known_by = {name: value for name, value in identity(arguments).items() if name not in REPORTED}
     digest = hashlib.sha256(canonical_json([kind, known_by]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

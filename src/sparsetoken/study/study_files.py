@@ -164,8 +164,8 @@ def _claim(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
             if table in tables:
                 _check_columns("criterion", tables, table, names)
         rule = ", ".join(f"{name} = {value}" for name, value in parameters.items())
-        told = {"reference": given.get("source", ""), "expected": given.get("expected", "confirmed")}
-        return Claim(given["id"], given["statement"], rule, criterion, **told)
+        record = {"reference": given.get("source", ""), "expected": given.get("expected", "confirmed")}
+        return Claim(given["id"], given["statement"], rule, criterion, **record)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 

@@ -75,7 +75,7 @@ def align(tables: Tables) -> Judgement:
 
 
 def _rate_fits(tables: Tables) -> tuple[LineFit, LineFit]:
-    """Simulated and predicted, from α₀ = 16 on, where the 1/α₀ term rules."""
+    """Simulated and predicted, from α₀ = 16 on, where the 1/α₀ term dominates."""
     parts = (table[table["alpha0"] >= 16] for table in pair(tables, "cosine_q", predicted="predicted_there"))
     far, theory = (part.assign(gap=1 - part["cosine_q"]) for part in parts)
     gap = extrapolate(far, ["alpha0"], "gap")
@@ -89,11 +89,11 @@ def rate(tables: Tables) -> Judgement:
 
     Fitted log-log slope for α₀ ≥ 16 is the theory's on that range, which is −1 to 0.05; resolution 0.05.
     """
-    # The next order, 1/alpha0^2, bends the line a little over a finite range: theory knows by how much.
+    # The next order, 1/alpha0^2, bends the line a little over a finite range, by an amount that the theory gives.
     fit, theory = _rate_fits(tables)
     finite = theory.slope
     judged = judge_slope(fit, finite, 0.05)
-    note = f"the exact theory has {finite:.3f} on this range and -1 in the limit"
+    note = f"the exact theory gives {finite:.3f} on this range and -1 in the limit"
     return Judgement(judged.verdict if abs(finite + 1) < 0.05 else "refuted", "-1", judged.measured, note)
 
 
@@ -194,7 +194,10 @@ def above_half(tables: Tables) -> Judgement:
     """
     found, note = _anti_aligned(tables, "balanced_error")
     return ordered(
-        [(found, 0.5)], "above 0.5", str(found), f"{note}; the readout is trained afterwards, and makes use of it"
+        [(found, 0.5)],
+        "above 0.5",
+        str(found),
+        f"{note}; the readout is trained afterwards, and uses the reversed direction",
     )
 
 
@@ -248,8 +251,8 @@ def anti_alignment_findings(tables: Tables) -> str:
     there, means = tables["predicted_there"], means_of(largest(tables["trained"]), "model", "test_error")
     return (
         f"{int(there['anti_aligned'].sum())} of the {len(there)} simulated settings are predicted to be anti-aligned: rare "
-        "positives with too small a bias step, where the residual errors of negative bags push the query away from what "
-        "they share. The remedy is a larger η_b, so that the bias fits the base rate. At π = "
+        "positives with too small a bias step, where the residuals of negative bags push the query away from the signal. "
+        "The remedy is a larger η_b, so that the bias fits the base rate. At π = "
         f"{tables['trained']['prevalence'].iloc[0]:g} the trained attention has error {means['attention'].value:.3f}, pooling "
         f"{means['pooled'].value:.3f}: worse than always answering negative, but not than chance."
     )

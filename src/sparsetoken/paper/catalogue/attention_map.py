@@ -1,4 +1,4 @@
-"""The attention map after two gradient steps, and what too few samples leave of it. The study: `attention-map`."""
+"""The attention map after two gradient steps, and with too few samples. The study: `attention-map`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def law(model: str) -> dict[str, Any]:
 
 
 def draws_grids(size: str) -> list[Grid]:
-    """The draws of `capacity`, which `transition` shares; `alpha_high` is where a draw is cut, far beyond its capacity."""
+    """The draws of `capacity`, which `transition` shares; `alpha_high` is where a draw ends, far beyond its capacity."""
     scale, repeats = (1, 40) if size == "quick" else (2, 120)
     cut = {"pooled": 7.0, "attention": 14.0, "vectorized": 45.0}
     sizes = dict.fromkeys(MODELS, (25, 50, 100)) | {"vectorized": (6, 12, 24) if size == "quick" else (5, 10, 20)}
@@ -101,7 +101,7 @@ def capacities(tables: Tables, by: str, name: str = "predicted", **where: Any) -
     full=("full", {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10, 12),
 )
 def capacity_grids(size: str, loss_d: dict[str, int], loss_repeats: int, largest_repeats: int = 0) -> list[Grid]:
-    """The largest size has few draws, each a long one, cut lower; losses are computed around the capacity's rough place."""
+    """The largest size has few draws, each long, which end earlier; losses are computed near the expected capacity."""
     few = {"pooled": 3.2, "attention": 4.6, "vectorized": 32.0}
     largest = [{**law(m), "alpha_high": few[m], "d": loss_d[m]} for m in MODELS]
     near = {"pooled": 2.3, "attention": 3.4, "vectorized": 23.0}
@@ -112,7 +112,7 @@ def capacity_grids(size: str, loss_d: dict[str, int], loss_repeats: int, largest
         for m in MODELS
         for share in (0.45, 0.65, 0.85, 1.05, 1.3, 1.75, 2.2, 2.7)
     ]
-    # A tenth of this ridge would bend the loss little more sharply, and cost forty times the theory's time.
+    # A smaller ridge would make the bend hardly sharper, at a much higher cost of the theory.
     tiny = {**TASK, "ridge": 1e-5}
     return [
         *draws_grids(size),
@@ -197,7 +197,7 @@ def capacity_findings(tables: Tables) -> str:
     found, predicted = crossings(tables["draws"]), capacities(tables, "model", sparsity=1)
     words = ", ".join(f"{m} {found[m]} (predicted {predicted[m]:.3f})" for m in ("vectorized", "attention", "pooled"))
     return (
-        f"Crossings extrapolated to d → ∞: {words}. Separable training data say little about generalisation: the order is the "
+        f"Crossings extrapolated to d → ∞: {words}. Separability is no sign of generalisation: the order is the "
         f"reverse of the test error's. More signal tokens: {denser(tables).note}."
     )
 
@@ -217,7 +217,7 @@ capacity = Study(
 )
 
 
-# The study `query-capacity`: pooling stands in its tables beside attention.
+# The study `query-capacity`: its tables have attention and pooling.
 
 
 def query_draws(size: str) -> list[Grid]:
@@ -433,7 +433,7 @@ def zero_below(tables: Tables) -> Judgement:
         table = table[table["d"] == table["d"].max()] if "d" in table else table
         ladders = [by_ridge(table, place) for place in (BELOW, ABOVE)]
         fall, stay = (float(part["mean"].iloc[-1] / part["mean"].iloc[0]) for part in ladders)
-        # Relative errors of the two ends of each ladder; theory has none worth counting.
+        # Relative errors of the two ends of each series of ridges; the theory's are negligible.
         spread = [float(np.hypot(*(part["error"] / part["mean"]).iloc[[0, -1]])) for part in ladders]
         low, high = (0.0 if name == "predicted" else float(quantile(4, 10)) * e for e in spread)
         off = fall * (1 - low) > 0.05 or stay * (1 + high) < 0.5
@@ -537,7 +537,7 @@ def transition_findings(tables: Tables) -> str:
 transition = Study(
     name="transition",
     title="The training loss at capacity: a transition",
-    question="The training loss is said to be zero below the capacity α* and positive above it. How sharp is that at finite d "
+    question="In the limit the training loss is zero below the capacity α*, positive above it. How sharp is that at finite d "
     f"and with some ridge? (L = 10, R = 1, π = 0.5, θ = 3; attention with cosine 0.8 and k = 1, α* = {STAR:g}.)",
     grids=transition_grids,
     draw=draw_transition,

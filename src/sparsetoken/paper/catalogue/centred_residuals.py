@@ -129,7 +129,7 @@ def rare_gains(tables: Tables) -> Judgement:
 
 
 def gains(tables: Tables, other: str) -> Any:
-    """What centred residuals save of the test error, and three standard errors of that, task by task."""
+    """The reduction of the test error by centred residuals, and three standard errors of it, task by task."""
     ours, theirs = (need(tables, f"{m}_tasks", ["test_error", "standard_error"]) for m in ("centred", other))
     keys = ["length", "sparsity", "strength", "prevalence", "alpha0", "loss"]
     rows = ours.merge(theirs, on=keys, suffixes=("", "_other"))
@@ -196,7 +196,7 @@ def findings(tables: Tables) -> str:
     rare = {m: tables[f"{m}_rare"]["auc"].mean() for m in BIAS}
     return (
         "The mean residual is what turns a query away, and it counts L times. A bias that is fitted before each of the two "
-        "steps makes it zero: no query turns round but behind a first step that passes the labels, which only the square loss "
+        "steps makes it zero: a query turns round only after a first step that passes the labels, which only the square loss "
         f"allows. With one positive in ten attention's AUC is {rare['centred']:.3f} instead of {rare['plain']:.3f}. Against "
         f"plain steps at the default rates: {shares(gains(tables, 'plain'))}. Against plain steps at their best rates: "
         f"{shares(gains(tables, 'tuned'))}; a tuned bias can leave some of w₁ in the query, which helps where the signal is "

@@ -19,17 +19,17 @@ MODELS = ("attention", "pooled", "vectorized")
 
 # Bags per replicate of the trajectory theory: few where errors are many standard errors apart, the default in full forms.
 FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
-THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study asks for more replicates
+THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study takes more replicates
 
-ALIKE = 0.1  # within that share two errors count as alike: a difference of that size would change no advice
+ALIKE = 0.1  # within this share two errors count as equal: such a difference would not change any advice
 
 
 class Resolution:
-    """What the margin of a comparison must be below, for a verdict.
+    """Resolutions: the margin of a comparison must be below this for a verdict.
 
     Errors and cosines are shares, of which a figure shows a hundredth; each step is twice the one before, and the larger ones
     are for what scatters between data sets. Capacities and strengths are compared relative to themselves. Exponents are
-    measured over a decade or two: 1/2 and 1/4 are told apart.
+    measured over a decade or two: 1/2 and 1/4 are distinguished.
     """
 
     FINEST, FINE, COARSE, ROUGH = 0.015, 0.03, 0.06, 0.12
@@ -104,7 +104,7 @@ def ordered(pairs: Sequence[tuple[Any, Any]], *words: str) -> Judgement:
 
 
 def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
-    """The slope of exact numbers: its scatter is small, and the tolerance stands for the approach to the limit."""
+    """The slope of exact numbers: its scatter is small, and the tolerance allows for the approach to the limit."""
     verdict = within_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, tolerance)
     return Judgement(verdict, f"{predicted:g}", format_value(fit.slope, fit.slope_error), note)
 
@@ -116,7 +116,7 @@ def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution:
 
 
 def listed(values: Mapping[Any, Any], name: str = "") -> str:
-    """Values with what they belong to: "0.03 (α = 2), 0.02 (α = 4)"."""
+    """Values with their settings: "0.03 (α = 2), 0.02 (α = 4)"."""
     shown = {k: f"{k:g}" if isinstance(k, int | float) else str(k) for k in values}
     digits = {k: f"{v:.4f}" if isinstance(v, float) else str(v) for k, v in values.items()}
     return ", ".join(f"{digits[k]} ({f'{name} = ' if name else ''}{shown[k]})" for k in values)

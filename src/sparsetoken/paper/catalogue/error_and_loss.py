@@ -224,7 +224,7 @@ positions = Study(
 
 # The study `misalignment`.
 
-FEW, MANY, INFINITE = 2.0, 40.0, 1e4  # alpha; the last stands for "as many samples as one likes"
+FEW, MANY, INFINITE = 2.0, 40.0, 1e4  # alpha; the last is practically unlimited
 
 
 @sized(quick=([150, 300], [60, 120], 10), full=([500, 1000], [250, 500], 10))

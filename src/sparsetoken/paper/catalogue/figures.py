@@ -32,7 +32,7 @@ AXES = {
     "eta_b": "learning rate η_b",
     "eta_q": "learning rate η_q",
 }
-GREY = "#777777"  # of guides and of what is compared with
+GREY = "#777777"  # colours of guides and references
 
 
 def largest(table: Any) -> Any:

@@ -45,7 +45,7 @@ def heads_grids(heads: list[int], sizes: list[int], repeats: int, accuracy: floa
     return [
         Grid("staged", "heads_forecast", {**training, "accuracy": accuracy}, points=both),
         Grid("simulated", "heads", training, {"d": sizes}, points=upper, repeats=repeats, first_seed=1000),
-        KNOWN,  # of the study `scaling`, which costs nothing where that one has been run
+        KNOWN,  # shared with the study `scaling`: computed once
     ]
 
 
@@ -152,8 +152,8 @@ heads = Study(
 
 # The study `depth`: one attention layer and two with a value path between them, run to the end of joint training.
 
-# With the decay that `theory.design_end` finds for short bags, from directions that know the signal: the best case for a second
-# layer, which from zero stays off. Both have as many samples.
+# With the decay that `theory.design_end` finds for short bags, from directions aligned with the signal: the best case for a
+# second layer, which stays at zero from a start at zero. Both have as many samples.
 LAYERS: dict[str, dict[str, float]] = {
     "attention:2": {"q": 0.1, "w": 3.0},
     "two_layer:0.5": {"k": 0.23, "v": 0.82, "q": 0.09, "w": 1.5},
@@ -166,7 +166,7 @@ COMPOUNDING = 0.85  # of one layer's error, about what 3 % more strength brings:
 
 
 def layer_spots(lengths: Sequence[int], factors: Sequence[float]) -> list[dict[str, Any]]:
-    """Both models at every length, with their decay times each of the factors; one layer wants twice as much on short bags."""
+    """Both models at every length, with their decay times each of the factors; one layer needs twice as much on short bags."""
     spots = []
     for length in lengths:
         for model, decay in LAYERS.items():

@@ -74,7 +74,7 @@ def grids(sizes: list[int], repeats: int) -> list[Grid]:
 
 
 def with_share(table: Any) -> Any:
-    """The column share: D0's part of all samples, as it was asked for."""
+    """The column share: D0's part of all samples, as specified."""
     return table.assign(share=(table["alpha0"] / (table["alpha0"] + table["alpha1"])).round(6))
 
 
@@ -129,7 +129,7 @@ def small_step(tables: Tables) -> Judgement:
     cos(q₂, ξ) at η_w = 0.001 below half of that at η_w = 1, beyond the margin.
     """
     found = limits_of(need(tables, "steps", ["cosine_q"]), "eta_w", "cosine_q")
-    note = "the direction of w₁ does not depend on η_w; only the query's length does, which β or η_q makes up for"
+    note = "the direction of w₁ does not depend on η_w; only the query's length does, which β or η_q can compensate"
     return ordered([(found[1.0].scaled(0.5), found[1e-3])], "cos(q₂, ξ) much smaller", listed(found, "η_w"), note)
 
 

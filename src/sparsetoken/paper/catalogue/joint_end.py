@@ -1,4 +1,4 @@
-"""Where joint training ends: not at the staged fixed point, with a bias that memory has misled, sometimes at one of two ends.
+"""Where joint training ends: not at the staged fixed point, with a biased threshold, sometimes at one of two ends.
 
 The study: `joint-end`.
 """
@@ -22,7 +22,7 @@ CASES: list[dict[str, Any]] = [
     {"model": model, "decay": decay, "prevalence": pi} for model, decay in DECAY.items() for pi in (0.5, 0.2)
 ]
 CASE = ["model", "prevalence"]
-# The model and the tasks whose distance from the Bayes limit is asked for.
+# The model and the tasks whose distance from the Bayes limit is judged.
 NEAREST = "tied:4"
 TASKS: list[dict[str, Any]] = [
     {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
@@ -30,12 +30,12 @@ TASKS: list[dict[str, Any]] = [
 ]
 TASK = ["sparsity", "strength", "prevalence"]
 NEAR = 1.25  # times the Bayes limit
-CURED = 0.8  # of the excess over the best bias that a refit takes away, at least
+CURED = 0.8  # least share of the excess over the best bias that a refit removes
 # Two ends: a task with long bags and few samples, and a decay at which both exist.
 TWO_ENDS: dict[str, Any] = {"length": 40, "strength": 4.0, "model": "tied:2", "alpha": 1.0}
 BOTH, ONE = (0.65, 0.7, 0.75), (0.5, 0.9)
 PLANTED = {"w": 0.6, "cosine[w]": 0.95, "bias": -0.64}  # with a bias of 0 half of the runs leave the planted direction
-ALPHAS = [0.05, 0.1, 0.15, 0.2, 0.4, 0.6, 1.0, 2.0, 4.0]  # at which a hard phase is looked for
+ALPHAS = [0.05, 0.1, 0.15, 0.2, 0.4, 0.6, 1.0, 2.0, 4.0]  # α at which a hard phase is looked for
 MEASURES = ("test_error", "best_bias_error", "refitted_error", "leave_one_out_error")
 
 
@@ -43,12 +43,12 @@ def grids(
     trapped: list[float], sizes: list[int], repeats: int, limit: dict[str, Any], branches: dict[str, Any]
 ) -> list[Grid]:
     """The trials of one form: α besides 1 at which two ends are looked for, simulated dimensions (long bags: the largest) and
-    repeats, and the theory's sampling (of the branches its own)."""
+    repeats, and the theory's sampling (the branches have a separate one)."""
     ten = {**TEN_TOKENS, "alpha": ALPHA}
     # Residuals centred: rare positives turn the query of plain steps round.
     staged = {**TEN_TOKENS, "alpha0": 1.0, "alpha1": 1.0, "eta_b": "auto"}
     long = {**TEN_TOKENS, **TWO_ENDS}
-    # Criteria were settled on other seeds.
+    # Criteria were chosen on other seeds.
     runs: dict[str, Any] = {"repeats": repeats, "first_seed": 6000}
     few: dict[str, Any] = {"repeats": repeats // 3, "first_seed": 6000}
     return [
@@ -204,7 +204,7 @@ def two_ends(tables: Tables) -> Judgement:
         worst(verdicts),
         f"overlaps {at['uninformed']:.3f} and {at['informed']:.3f}",
         f"{runs['zero']} from zero, {runs['planted']} planted",
-        f"theory differs at decays {', '.join(map(str, wrong))}" if wrong else "theory: both ends exactly where asked",
+        f"theory differs at decays {', '.join(map(str, wrong))}" if wrong else "theory: two ends exactly as stated",
     )
 
 

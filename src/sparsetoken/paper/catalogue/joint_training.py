@@ -24,9 +24,9 @@ DECAY = 0.2
 FIXED = {**TEN_TOKENS, "steps": STEPS, "rates": {"q": 1.0, "w": 1.0, "bias": 0.5}}
 DECAYS = {0.0: OTHER_COLOURS[2], DECAY: OTHER_COLOURS[1]}  # with their colours
 SIMULATED = [1.0, 4.0]
-# Where simulation meets theory: in the steep part single runs scatter by a factor, and after it they settle.
+# Steps at which simulation and theory are compared: in the steep part single runs scatter widely, after it they do not.
 JUDGED = [20, STEPS]
-# Tasks whose order staged and joint training are asked for, at a number of samples (α = 2) that no criterion was tried on.
+# Tasks whose order under staged and joint training is compared, at a number of samples (α = 2) not used to choose criteria.
 ORDER: list[dict[str, Any]] = [
     {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
     for R, theta, pi in ((1, 5.0, 0.5), (1, 4.0, 0.5), (1, 5.0, 0.2), (2, 4.0, 0.5))
@@ -40,13 +40,13 @@ VARIANTS = {
 
 
 def variant_grids(sizes: list[int], repeats: int, alphas: list[float], limit: dict[str, Any]) -> list[Grid]:
-    """Theory and runs of all `VARIANTS`; what is asked of them was settled on other seeds."""
+    """Theory and runs of all `VARIANTS`; their criteria were chosen on other seeds."""
     plain, start = [{"alpha": a} for a in alphas], {"q": 0.5, "w": 0.5}
     stage = {"steps": STEPS, "rates": FIXED["rates"], "decay": {"q": DECAY, "w": DECAY}, "data": ["first", "second"]}
     ways: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         "random_start": ({**FIXED, "start": start, "decay": DECAY}, plain),
         "batches": (TEN_TOKENS, [{"alpha": a, "stages": [{**stage, "alpha": a / 2}]} for a in alphas]),
-        # Negative bags are right at a negative bias, and training ends there.
+        # At a negative bias negative bags are classified correctly, and training ends there.
         "biased_start": ({**FIXED, "start": {**start, "bias": 0.5}, "decay": DECAY}, plain),
     }
     made = []
@@ -74,7 +74,7 @@ def grids(
     """The trials of one form: simulated dimensions, repeats of one batch from zero and of the variants, ridges of staged
     training, samples per dimension (of the variants: `others`), bags per replicate of the theory, and its replicates."""
     seen = sorted({*range(0, STEPS + 1, 3), *JUDGED})
-    # The trajectory's default accuracy is meant for every step; here the last ones matter, and their error is a column.
+    # The default accuracy applies to every step; here only the last ones matter, and their error is a column.
     limit: dict[str, Any] = {"accuracy": 0.02, "bags": bags}
     order = {**FIXED, **limit, "rows_at": [STEPS], "decay": DECAY, "alpha": 2.0}
     runs: dict[str, Any] = {"d": sizes, "decay": list(DECAYS), "alpha": SIMULATED}
@@ -296,7 +296,7 @@ def headline(tables: Tables) -> str:
         f"{max(shares):.0%} of its distance to the Bayes limit; without decay it loses. A random start and two mini-batches "
         f"end where one batch from zero does ({start[0]:.4f} and {batch[0]:.4f} in theory at α = {SIMULATED[0]:g}, {start[1]} "
         f"and {batch[1]} simulated); a bias on the wrong side costs steps ({biased[0]:.4f}, {biased[1]}). Staged training does "
-        "not tell which tasks are hard for it."
+        "not predict which tasks are hard for it."
     )
 
 

@@ -1,8 +1,8 @@
 """What learning needs as bags grow longer: a ladder of exponents between sqrt(L) and sqrt(log L).
 
-That attention can separate from sqrt(2 log L) on says nothing about what is found with alpha d bags. The study `ladder`: the
-strength (or the samples) for a cosine and for a test error, by pooling, two steps, more products with the labelled second
-moment, its eigenvector, message passing, and in principle.
+Attention can separate the classes from sqrt(2 log L) on; whether alpha d bags suffice to find the signal is another question.
+The study `ladder`: the strength (or the samples) for a cosine and for a test error, by pooling, two steps, more products with
+the labelled second moment, its eigenvector, message passing, and in principle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .figures import AXES
 
 PLAIN: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0}
 LENGTHS = [10**i for i in range(2, 7)]
-# Methods -> powers of L that their strengths grow like.
+# Methods -> powers of L with which their strengths grow.
 PRODUCTS = {
     **{"products:0": 1 / 2, "fresh_products:1": 1 / 3, "fresh_products:2": 3 / 10, "fresh_products:3": 2 / 7},
     **{"products:2": 3 / 10, "products:3": 2 / 7},
@@ -247,7 +247,7 @@ def constants(tables: Tables) -> Judgement:
 
 
 def descent_strengths(tables: Tables, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """(lengths, strengths) at which joint descent has met a cosine of 1/2 within so many steps, interpolated in the log."""
+    """(lengths, strengths) at which joint descent reaches a cosine of 1/2 within so many steps, interpolated in the log."""
     table = need(tables, "descent", ["cosine[q]", "step"])
     best = table[table["step"] <= steps].groupby(["length", "strength"])["cosine[q]"].max().reset_index()
     lengths, strengths = [], []

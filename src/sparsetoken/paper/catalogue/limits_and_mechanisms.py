@@ -145,8 +145,8 @@ MECHANISMS: dict[str, tuple[str, list[float], list[float]]] = {
 }
 LOSSES = ["logistic", "smoothed_hinge", "square", "exponential"]
 STEPS = 30  # of joint training
-# Directions, rate and decay. Gated attention leaves its descent at the rates of the others; these do best at θ = 4.5 of those
-# at which it stays.
+# Directions, rate and decay. Gated attention diverges at the rates of the others; these are the best at θ = 4.5 of those at
+# which it does not.
 JOINT_MODELS: dict[str, tuple[list[str], float, float]] = {
     "tied": (["w"], 1.0, 0.2),
     "attention": (["q", "w"], 1.0, 0.2),
@@ -312,7 +312,7 @@ def mechanisms_findings(tables: Tables) -> str:
     limit, rows = float(tables["bayes"]["test_error"].iloc[0]), best(tables)
     return (
         f"The Bayes limit is {limit:.4f}. Staged on as many samples, each at its best settings: "
-        f"{', '.join(f'{m} {rows[m].value:.4f}' for m in MECHANISMS)}. Zeros in the attention weights buy nothing: softmax "
+        f"{', '.join(f'{m} {rows[m].value:.4f}' for m in MECHANISMS)}. Zeros in the attention weights gain nothing: softmax "
         "already gives the noise tokens next to no weight. Elementwise weights do not compete with each other and let the "
         f"noise of all tokens in. Losses: {losses_alike(tables).measured}. Trained at once on all samples (tied is "
         "log-sum-exp, query and readout one direction), every sample serves both directions: "

@@ -54,7 +54,7 @@ def threshold_first(tables: Tables) -> Judgement:
     """
     row = tested_at(tables, FURTHEST)
     threshold, others = row["test_error"] - row["threshold_error"], row["threshold_error"] - row["query_error"]
-    # Fitted errors have no error bars: 0.012 is three times four times what finer draws change.
+    # Fitted errors have no error bars: 0.012 is twelve times the change with finer draws.
     verdict, words = greater_verdict(threshold - others, 0.012), f"{threshold:.3f} against {others:.3f}"
     return Judgement(verdict, "threshold's part > the others'", words)
 
@@ -123,7 +123,7 @@ lengths = Study(
 )
 
 
-# The study `long-bags`: L = c d with θ = τ L^(1/3), where two steps find something at every length.
+# The study `long-bags`: L = c d with θ = τ L^(1/3), at which two steps find part of the signal at every length.
 
 MODES = {"plain": (1.0, "plain steps", OTHER_COLOURS[1]), "centred": ("auto", "centred residuals", colour("attention"))}
 BALANCED, RARE = (0.5, 0.8), (0.2, 1.1)  # prevalence and τ

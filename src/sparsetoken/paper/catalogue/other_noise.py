@@ -48,7 +48,7 @@ def grids(sizes: list[int], repeats: int, real_repeats: int, tested: int) -> lis
         Grid("white", "simulate", FIXED, white, repeats=2 * real_repeats),
         Grid("real", "simulate", tests, models, points=real, repeats=real_repeats),
         Grid("predicted", "forecast", FIXED, models),
-        # The spectrum depends on d, and with it the limit; the largest size stands for it.
+        # The spectrum depends on d, and so does the limit; the largest size is used.
         Grid("coloured_predicted", "coloured_forecast", {**FIXED, "covariance": "power:0.5"}, coloured),
     ]
     return [replace(grid, first_seed=30_000) for grid in made]
@@ -234,8 +234,8 @@ def findings(tables: Tables) -> str:
         f"{gaps['white']:.3f}, and {limit:.3f} extrapolated to d → ∞. Coloured Gaussian noise follows its own exact theory. "
         "Real tokens have no d to grow: whitened and shuffled among bags, they leave the linear classifiers where the theory "
         f"puts them (pooling {each('pooled')}; vectorized {each('vectorized')}), but not attention ({each('attention')}): an "
-        "average over tokens and features forgets their law, the largest of ten scores does not. Tokens that stay in their "
-        f"own bags are not independent, and then pooling is off as well ({share[TOGETHER[0], 'pooled']:+.0%} on neighbouring "
+        "average over tokens and features hardly depends on their law, the largest of ten scores does. Tokens that stay in "
+        f"their own bags are not independent, and then pooling is off as well ({share[TOGETHER[0], 'pooled']:+.0%} on neighbouring "
         f"patches of a photograph, {share[TOGETHER[1], 'pooled']:+.0%} on successive words)."
     )
 

@@ -79,7 +79,7 @@ def pays(tables: Tables) -> Judgement:
 
 @claim("guidelines-split", OURS)
 def more_for_the_query(tables: Tables) -> Judgement:
-    """Weak signals and long bags want more samples for the two steps.
+    """Weak signals and long bags need more samples for the two steps.
 
     Planned share of the two steps larger than in the plain case by more than 0.1, in both.
     """
@@ -124,7 +124,7 @@ def guidelines_findings(tables: Tables) -> str:
         for name, (_, row) in zip(CASES, rows.iterrows())
     )
     return (
-        "What makes a task hard is paid for in the first stage: weak signals and long bags want more of the samples for the "
+        "Hard tasks need more samples in the first stage: weak signals and long bags need more of them for the "
         f"two steps, and rare positives somewhat more once residuals are centred. {words}."
     )
 
@@ -278,7 +278,7 @@ def designed_findings(tables: Tables) -> str:
         f"{(rows['designed'] - rows['bayes']).max():.3f} of the Bayes limit at {len(rows)} tasks; its excess over that limit "
         f"is {rows['share'].min():.0%} to {rows['share'].max():.0%} of staged training's. Message passing "
         f"{'falls short at some' if hard else 'reaches the limit at all of them'}. At rare positives (task {RARE + 1}) the "
-        f"schedule rests on a bias that few positive bags do not determine: {needs_size(tables).measured}, and "
+        f"schedule depends on a bias that few positive bags do not determine: {needs_size(tables).measured}, and "
         f"{rows['designed'].iloc[RARE]:.4f} in the limit."
     )
 

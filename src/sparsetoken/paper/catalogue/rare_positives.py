@@ -20,7 +20,7 @@ ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in eac
 BALANCED = 19.0  # (1 - π)/π: both classes count the same
 WEIGHTS = [1.0, 4.0, BALANCED, 76.0]
 # Loss -> rates of the bias's step for `WEIGHTS`, the best at θ = 4.5 of those in the table `query`. The readout's rate is
-# small, so that the query's step meets the loss at its bias alone; a balanced loss has no use for a bias there.
+# small, so that the query's step depends on the loss at its bias alone; a balanced loss needs no bias there.
 RATES: dict[str, list[float]] = {
     "logistic": [8.0, 8.0, 0.0, 0.0],
     "smoothed_hinge": [2.0, 2.0, 0.0, 0.0],
@@ -69,7 +69,7 @@ def grids(cases: list[Case], sizes: list[int], repeats: int, runs: int) -> list[
     focal, last = [at_once("focal:2", 4.0)], {"rows_at": [STEPS]}
     ridges, ridge = {"ridges": [0.001, 0.01, 0.1, 1.0, 10.0, 30.0]}, {"ridge": 30.0}
     drawn: dict[str, Any] = {"first_seed": 5000}  # criteria and sizes were chosen on others
-    theory = {**last, "accuracy": 1.0, "bags": QUICK_BAGS}  # standard errors are far below what counts, in both forms
+    theory = {**last, "accuracy": 1.0, "bags": QUICK_BAGS}  # standard errors far below the resolution
     return [
         Grid("query", "alignment", points=tried),
         Grid("query_simulated", "two_steps", {}, {"d": [1000, 4000]}, points=steps, repeats=repeats, **drawn),
@@ -215,11 +215,11 @@ def findings(tables: Tables) -> str:
         f"One bag in twenty is positive; the Bayes limit is {limit:.4f}. A weight acts on two things. In the two steps it "
         "decides how well the query is found: negative bags bring no signal but as much noise each, and a weight w makes the "
         f"signal w times and the noise only √(1 − π + π w²) times as large. Balanced weights take the cosine from {raised}; a "
-        f"weight of 4 has most of that ({theory['logistic', 4.0]:.2f} with the logistic loss). In the readout a weight moves "
-        f"the threshold and nothing else that matters: with a query of cosine {COSINE:g} and the threshold fitted, errors are "
+        f"weight of 4 brings most of that ({theory['logistic', 4.0]:.2f} with the logistic loss). In the readout a weight "
+        f"moves the threshold and nothing else that matters: with a query of cosine {COSINE:g} and the threshold fitted, errors are "
         f"{min(given.values()):.4f} to {max(given.values()):.4f}; as they are trained, {as_is[PLAIN]:.4f} without and "
         f"{as_is[WEIGHTED]:.4f} with balanced weights. Focal weighting has AUC {auc['focal:2']} where the plain loss has "
-        f"{auc['logistic']}: it slows descent on bags that are right, and leaves the weights of the classes as they are."
+        f"{auc['logistic']}: it slows descent on bags that are right, and does not change the weights of the classes."
     )
 
 
@@ -229,7 +229,7 @@ rare = Study(
     question="Logistic, smoothed hinge, square and exponential loss, weights of the rare class, focal weighting: which comes "
     "closest to the Bayes limit where one bag in twenty is positive, and what does a weight act on? (L = 10, R = 1, π = 0.05, "
     "θ = 4.75, α₀ = α₁ = 4.)",
-    notes="Rates of the bias, ridges and criteria were settled at θ = 4.5, 5 and 5.5, on other seeds.",
+    notes="Rates of the bias, ridges and criteria were chosen at θ = 4.5, 5 and 5.5, on other seeds.",
     grids=grids,
     draw=draw,
     findings=findings,

@@ -122,9 +122,9 @@ def reuse_findings(tables: Tables) -> str:
     few, many = min(found), max(found)
     off = {a: round(100 * (new[a].value / found[a].value - 1)) for a in (few, many)}  # per cent
     return (
-        f"Using all samples twice beats halving them: {beats_the_split(tables).measured}. Theory that pretends the readout's "
-        f"data were new is too pessimistic, by {off[few]} % at α = {few:g} and {off[many]} % at α = {many:g}: the query has "
-        "seen the bags that the readout is fitted to, and attends to the right tokens there more often."
+        f"Using all samples twice beats halving them: {beats_the_split(tables).measured}. The theory with new "
+        f"data for the readout is too pessimistic, by {off[few]} % at α = {few:g} and {off[many]} % at α = {many:g}: the "
+        "query has seen the bags that the readout is fitted to, and attends to the right tokens there more often."
     )
 
 
@@ -170,7 +170,7 @@ def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int
     # What is read has its standard error beside it.
     loose: dict[str, Any] = {**TEN_TOKENS, "accuracy": 1.0, "bags": bags}
     rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
-    # `steps` only labels these points by their number of rounds: the stages say what is done.
+    # `steps` only labels these points by their number of rounds: the stages define the training.
     finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
     last = {**loose, "bags": bags_of_ends, "rows_at": [2 * MOST + READOUT_STEPS]}
     runs = {**TEN_TOKENS, "rows_at": [2, 4, 6, 10, 2 * MOST]}

@@ -272,7 +272,7 @@ def draw_interpolation(tables: Tables) -> list[Panel]:
 def interpolation_findings(tables: Tables) -> str:
     found = limits_of(tables["simulated"], ["model", "alpha"], "test_error")
     return (
-        "With as many samples as weights the ridgeless square loss fits its data at any price: the norm diverges and the error "
+        "With as many samples as weights the ridgeless square loss fits its data exactly: the norm diverges and the error "
         "rises to one half. Fewer samples are better than exactly enough: at α = 0.5 the errors are "
         f"{' and '.join(f'{model} {found[model, 0.5]}' for model in TWO)}. Training margins pile up where the loss is "
         "small, test margins keep a tail of errors; both laws follow from the same few numbers."

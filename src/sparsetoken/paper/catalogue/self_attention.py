@@ -27,8 +27,7 @@ MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
 UNINFORMED = {"q": 1.0, "k": 1.0}  # norms; orthogonal to the signal
 SADDLE_STEPS = 12  # overlaps have grown several times by then and are still small
-# A start so faint that q and k are multiplied and nothing else: their overlap grows or shrinks by itself, little disturbed by
-# what it is added to.
+# A start so small that the dynamics of q and k are linear: their overlap grows or shrinks by a factor per step.
 FAINT = {"q": 0.1, "k": 0.1, "cosine[q]": 1.0, "cosine[k]": 1.0}
 EARLY, LATE = 20, 40  # by the first of these steps v and w have settled
 # Strengths on both sides of that at which the overlap is the same after both; from runs on other seeds, and theory from other
@@ -38,7 +37,7 @@ SHADE = OTHER_COLOURS[2]
 
 
 def saddle_grids(length: int, strength: float, sizes: dict[int, int]) -> list[Grid]:
-    """Runs from a start that knows nothing of the signal, at several dimensions with their repeats."""
+    """Runs from a start independent of the signal, at several dimensions with their repeats."""
     uninformed = {**DESCENT, "steps": SADDLE_STEPS, "rows_at": [SADDLE_STEPS], "start": UNINFORMED}
     fixed = {**uninformed, "length": length, "strength": strength}
     return [
@@ -171,7 +170,7 @@ def panels(tables: Tables) -> list[Panel]:
         Line(d, guide, "in proportion to 1/√d", REFERENCE, "dash"),
     ]
     runs = sources["simulated"].sort_values("length")
-    line = sources.get("theory", runs).sort_values("length")  # without theory, the eye's guide through the runs
+    line = sources.get("theory", runs).sort_values("length")  # without theory, a line through the runs to guide the eye
     how, dash = ("theory", "solid") if "theory" in sources else ("through the runs", "dash")
     name = f"self-attention: simulated, d = {int(tables['leaving']['d'].max())}"
     strengths: list[Layer] = [
