@@ -179,10 +179,10 @@ def test_a_line_says_that_a_study_s_trials_are_done_where_there_is_no_terminal(c
     def silent(title, total):
         return lambda count: None
 
-    advance = reproduce._bar(silent, "fig1", 3, told=True)
+    advance = reproduce._bar(silent, "fig1", 3, announced=True)
     advance(0), advance(2)
     assert capsys.readouterr().err == ""
     advance(1)
     assert capsys.readouterr().err == "fig1: 3 trials\n"
-    reproduce._bar(silent, "mine", 1, told=False)(1)  # a study alone says enough at its end
+    reproduce._bar(silent, "mine", 1, announced=False)(1)  # a study alone says enough at its end
     assert capsys.readouterr().err == ""

@@ -49,6 +49,7 @@ def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make
 
 def check_ending(path: str | Path | None, *meant: str) -> None:
     """Refuse a file whose ending belongs to another format than it would hold.
+
     Endings of no particular format (none, `.txt`, `.out` and so on) are allowed, as are devices and pipes.
     """
     if path is None or _is_stream(Path(path)):

@@ -152,9 +152,11 @@ def parse_address(scheduler: str) -> tuple[str, int]:
 
 
 def _answers(scheduler: str, timeout: float) -> bool:
-    """Whether a Dask scheduler answers there in time. Checked before Dask's client connects, which retries for long, and
-    forever at a server of another kind. A scheduler sends eight bytes first, the length of its greeting (an encrypted one does
-    not, and is accepted once it connects). Looking up a name has no time limit of its own, so all this happens in a thread.
+    """Whether a Dask scheduler answers there in time.
+
+    Checked before Dask's client connects, which retries for long, and forever at a server of another kind. A scheduler sends
+    eight bytes first, the length of its greeting (an encrypted one does not, and is accepted once it connects). Looking up a
+    name has no time limit, so all this happens in a thread.
     """
     host, port = parse_address(scheduler)
     greeting: list[bytes] = []

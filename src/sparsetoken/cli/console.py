@@ -90,6 +90,7 @@ def check_files(
 
 def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Sequence[str] = ()) -> int:
     """Deliver a command's results: files first, then the terminal; a failure of one does not prevent the others.
+
     What could not be computed is reported last, on standard error, and makes the exit code 1.
 
     A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error.

@@ -30,6 +30,7 @@ _redraw: ContextVar[int] = ContextVar("redraw", default=0)
 @contextmanager
 def redrawn(seed: int) -> Iterator[None]:
     """Within this context all sampled limits are computed on other random numbers, to check their error bars.
+
     It applies to every function of `theory` in this process; 0 gives the usual numbers.
 
     Parameters

@@ -74,6 +74,7 @@ def run_trials(
 
 def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor, *, fresh: bool = False) -> None:
     """Run the trials of several batches one after the other, without a pause between them; see `run_trials`.
+
     A trial that several batches contain is run once, for the first of them.
     """
     run = _OngoingRun(store, executor, fresh)

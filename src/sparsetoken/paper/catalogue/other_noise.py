@@ -235,8 +235,8 @@ def findings(tables: Tables) -> str:
         "Real tokens have no d to grow: whitened and shuffled among bags, they leave the linear classifiers where the theory "
         f"puts them (pooling {each('pooled')}; vectorized {each('vectorized')}), but not attention ({each('attention')}): an "
         "average over tokens and features hardly depends on their law, the largest of ten scores does. Tokens that stay in "
-        f"their own bags are not independent, and then pooling is off as well ({share[TOGETHER[0], 'pooled']:+.0%} on neighbouring "
-        f"patches of a photograph, {share[TOGETHER[1], 'pooled']:+.0%} on successive words)."
+        f"their own bags are not independent, and then pooling is off as well ({share[TOGETHER[0], 'pooled']:+.0%} on "
+        f"neighbouring patches of a photograph, {share[TOGETHER[1], 'pooled']:+.0%} on successive words)."
     )
 
 

@@ -230,6 +230,7 @@ def _shift_of_few_bags(
     problem: TrainingProblem, rows: Sequence[Mapping[str, np.ndarray]], bags: int
 ) -> dict[str, float]:
     """The largest bias over the steps of test error and training loss from averaging over `bags` bags.
+
     It falls like 1/N: a quarter of the bags differ from these by three times the bias; 0 where the scatter hides it.
     """
     tested = np.flatnonzero(np.isfinite(rows[0]["test_error"])).tolist()
