@@ -1,4 +1,4 @@
-"""A bag model of one's own, trained step by step: the exact limit, and simulations of the same model beside it.
+"""A user's bag model, trained step by step: the exact limit, and simulations of the same model beside it.
 
 Every token casts a vote between -1 and 1, a smooth function of its product with the one trained direction.
 """

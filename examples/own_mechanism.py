@@ -1,4 +1,4 @@
-"""A pooling mechanism and a loss of one's own, through the same solver as attention's.
+"""A user's pooling mechanism and loss, through the same solver as attention's.
 
 Top-two pooling: the query ranks the tokens, and the two best are averaged. Its law of (T, S, kappa) is drawn in a few lines; a
 squared hinge serves as the loss. The last lines check the forecast against a simulation of the same mechanism.

@@ -217,8 +217,8 @@ def findings(tables: Tables) -> str:
         f"signal w times and the noise only √(1 − π + π w²) times as large. Balanced weights take the cosine from {raised}; a "
         f"weight of 4 brings most of that ({theory['logistic', 4.0]:.2f} with the logistic loss). In the readout a weight "
         f"moves the threshold and nothing else that matters: with a query of cosine {COSINE:g} and the threshold fitted, "
-        f"errors are {min(given.values()):.4f} to {max(given.values()):.4f}; as they are trained, {as_is[PLAIN]:.4f} without and "
-        f"{as_is[WEIGHTED]:.4f} with balanced weights. Focal weighting has AUC {auc['focal:2']} where the plain loss has "
+        f"errors are {min(given.values()):.4f} to {max(given.values()):.4f}; as they are trained, {as_is[PLAIN]:.4f} without "
+        f"and {as_is[WEIGHTED]:.4f} with balanced weights. Focal weighting has AUC {auc['focal:2']} where the plain loss has "
         f"{auc['logistic']}: it slows descent on bags that are right, and does not change the weights of the classes."
     )
 
