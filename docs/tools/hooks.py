@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,29 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     """
     html = re.sub(r"<([\w()^* ]+, [^<>\"=]+)>", r"&lt;\1&gt;", html)
     html = re.sub(r'<(span|div) class="arithmatex">(.*?)</\1>', lambda f: _formula(f[2]), html, flags=re.DOTALL)
+    if page.file.src_uri.startswith("reference/"):
+        html = re.sub(
+            r"<p>[^<]*Eq\. \(\d+\)[^<]*docs/theory\.md[^<]*</p>", lambda words: words[0] + _equations(words[0]), html
+        )
     target = "../" * page.file.dest_uri.count("/") + "theory.html"
     html = re.sub(r"Eq\.\s\((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
     return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
+
+
+def _equations(words: str) -> str:
+    """The equations of docs/theory.md that a docstring refers to, typeset; hidden behind a line where they are many."""
+    text = (ROOT / "docs" / "theory.md").read_text()
+    numbered = {
+        int(tag[1]): tag[0] for tag in re.finditer(r"\$\$(?:(?!\$\$).)*?\\tag\{(\d+)\}.*?\$\$", text, flags=re.DOTALL)
+    }
+    named = [
+        range(int(r[1]), int(r[2] or r[1]) + 1) for r in re.finditer(r"Eq\. \((\d+)\)(?: to Eq\. \((\d+)\))?", words)
+    ]
+    wanted = [number for numbers in named for number in numbers]
+    drawn = [_formula(rf"\[{escape(numbered[number].strip('$'), quote=False)}\]") for number in wanted]
+    body = re.sub(r' id="eq-\w+"', "", "".join(drawn))
+    opened = " open" if len(wanted) <= 4 else ""
+    return f"<details class='equations'{opened}><summary>The equations</summary>{body}</details>"
 
 
 def _formula(text: str) -> str:

@@ -166,3 +166,11 @@ def test_search_works_without_a_server(site, browser):
     page.keyboard.type("strength_needed")
     page.wait_for_selector(".md-search-result__item a[href*='sparsetoken.theory.html']", timeout=60_000)
     assert not problems
+
+
+def test_docstrings_show_the_equations_they_refer_to(site):
+    page = (site / "reference" / "sparsetoken.theory.html").read_text()
+    shown = re.findall(r"<details class=['\"]equations.*?</details>", page, flags=re.DOTALL)
+    assert len(shown) >= 8 and all("<math" in part for part in shown)
+    readout = next(part for part in shown if "<span>(11)</span>" in part and "<span>(8)</span>" in part)
+    assert "<span>(10)</span>" in readout and "<mo>&amp;</mo>" not in readout and "&amp;amp;" not in readout
