@@ -11,8 +11,8 @@ whose text is no longer found has to be rewritten with the code it was about. Te
 everything, so all of them are run on the package as it is first, in one process; mutants of those that fail there are not
 tried.
 
-All of them take a minute or two with two workers on two quiet cores. Processes are forked from one that has imported what no mutant changes,
-and share what JAX compiles.
+All of them take a minute or two with two workers on two quiet cores. Processes are forked from one that has imported what
+no mutant changes, and share what JAX compiles.
 """
 
 from __future__ import annotations
