@@ -391,8 +391,8 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/two_steps.py",
-        "own = math.sqrt(1.0 - task.correlation)",
-        "own = 1.0",
+        "own_noise = math.sqrt(1.0 - task.correlation)",
+        "own_noise = 1.0",
         "tests/theory/test_differing_bags.py::test_alignment_is_the_limit_of_the_steps[logistic-correlation]",
     ),
     Mutant(

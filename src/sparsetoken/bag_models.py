@@ -278,11 +278,11 @@ def get_bag_model(model: str | BagModel) -> BagModel:
         if base == "heads":
             return _heads(heads_of(f"heads:{detail}") or 0)
         if base in BAG_MODELS:
-            found = BAG_MODELS[base]
+            registered = BAG_MODELS[base]
             if not detail:
-                return found
-            if found.sharpness is not None:
-                return replace(found, sharpness=_sharpness(detail), name=model)
+                return registered
+            if registered.sharpness is not None:
+                return replace(registered, sharpness=_sharpness(detail), name=model)
             raise ValueError(f"model {base!r} has no sharpness, got {model!r}")
     raise ValueError(f"model must be one of {', '.join((*BAG_MODELS, 'heads:H'))} or a BagModel, got {model!r}")
 

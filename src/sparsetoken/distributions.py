@@ -171,10 +171,10 @@ def number_or_distribution(
         if chance > 0:
             checked.append((check(name, number), float(chance)))
     try:
-        found = Distribution(tuple(checked))
+        distribution = Distribution(tuple(checked))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    return check(name, found.values[0]) if len(found.atoms) == 1 else found
+    return check(name, distribution.values[0]) if len(distribution.atoms) == 1 else distribution
 
 
 def draws_numbers(value: Any) -> bool:

@@ -351,21 +351,23 @@ def register_loss(loss: Loss) -> Loss:
     ValueError
         If the name is taken, the slope is not the derivative of the value, or the loss is not convex and `convex` is True.
     """
-    found = get_loss(loss)
+    checked = get_loss(loss)
     y = np.repeat([-1.0, 1.0], len(_TRIED))
     z, step = np.tile(_TRIED, 2), 1e-6
-    value, slope, curvature = (np.asarray(f(z, y), dtype=float) for f in (found.value, found.slope, found.curvature))
+    value, slope, curvature = (
+        np.asarray(f(z, y), dtype=float) for f in (checked.value, checked.slope, checked.curvature)
+    )
     for name, array in (("value", value), ("slope", slope), ("curvature", curvature)):
         if array.shape != z.shape or not np.isfinite(array).all():
-            raise ValueError(f"{name} of loss {found.name!r} must be finite and of its arguments' shape")
-    change = (found.value(z + step, y) - found.value(z - step, y)) / (2 * step)
+            raise ValueError(f"{name} of loss {checked.name!r} must be finite and of its arguments' shape")
+    change = (checked.value(z + step, y) - checked.value(z - step, y)) / (2 * step)
     if not np.allclose(change, slope, rtol=1e-4, atol=1e-6):
-        raise ValueError(f"slope of loss {found.name!r} must be the derivative of its value")
+        raise ValueError(f"slope of loss {checked.name!r} must be the derivative of its value")
     bends_down = (curvature < 0).any() or (np.diff(slope.reshape(2, -1), axis=1) < -1e-9).any()
-    if found.convex and bends_down:
-        raise ValueError(f"loss {found.name!r} must be convex, or have convex = False")
-    add_own("loss", found.name, found, _BUILT_IN)
-    LOSSES[found.name] = found
+    if checked.convex and bends_down:
+        raise ValueError(f"loss {checked.name!r} must be convex, or have convex = False")
+    add_own("loss", checked.name, checked, _BUILT_IN)
+    LOSSES[checked.name] = checked
     return loss
 
 

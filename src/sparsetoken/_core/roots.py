@@ -44,29 +44,29 @@ def falling_root(
     """
     from scipy.optimize import brentq  # takes longer to import than all losses
 
-    known: dict[float, float] = {}
+    evaluated: dict[float, float] = {}
 
     def value(u: float) -> float:
-        if u not in known:
-            known[u] = float(gap(math.exp(u)))
-            if math.isnan(known[u]):
+        if u not in evaluated:
+            evaluated[u] = float(gap(math.exp(u)))
+            if math.isnan(evaluated[u]):
                 raise ArithmeticError(f"the function whose root is sought gives NaN at {math.exp(u):.6g}")
-        return known[u]
+        return evaluated[u]
 
     bottom, top = math.log(low), math.log(high)
-    here = min(max(math.log(first), bottom), top)
+    place = min(max(math.log(first), bottom), top)
     step = math.log(2.0)
-    positive = value(here) > 0
+    positive = value(place) > 0
     while True:
-        if positive and here >= top:
+        if positive and place >= top:
             return Root(BEYOND, high)
-        if not positive and here <= bottom:
+        if not positive and place <= bottom:
             return Root(ALWAYS, low)
-        further = min(here + step, top) if positive else max(here - step, bottom)
+        further = min(place + step, top) if positive else max(place - step, bottom)
         if (value(further) > 0) != positive:
             break
-        here, step = further, step * _GROWTH
-    root = brentq(value, min(here, further), max(here, further), xtol=precision)
+        place, step = further, step * _GROWTH
+    root = brentq(value, min(place, further), max(place, further), xtol=precision)
     return Root(FOUND, math.exp(root))
 
 

@@ -43,18 +43,18 @@ def evaluate(
     read = given.read_from(given.file)
     numbers = is_regression(given.task, read.labels)
     measures = _OF_NUMBERS if numbers else _OF_CLASSES
-    found = _compared(given, read, model, (folds, whole_number("repeats", repeats, 1), seed), numbers)
+    results = _compared(given, read, model, (folds, whole_number("repeats", repeats, 1), seed), numbers)
     title = f"{given.file.name}: {in_words(read.bags)}; {repeats} x {folds}-fold cross-validation"
     title += ", mean ± standard error over bags"
     # Held-out scores and predictions of all bags are no part of the table.
     aside = ("scores", "predictions", "codes")
-    rows = [{k: v for k, v in vars(e).items() if k not in aside} for e in found]
+    rows = [{k: v for k, v in vars(e).items() if k not in aside} for e in results]
 
     def show() -> None:
-        echo_text("\n".join(verdict_in_words(found)))
-        print_table(title, *_table(found, measures))
+        echo_text("\n".join(verdict_in_words(results)))
+        print_table(title, *_table(results, measures))
 
-    deliver(show, files.writers(rows, rows, lambda path: _draw(found, title, path, measures)))
+    deliver(show, files.writers(rows, rows, lambda path: _draw(results, title, path, measures)))
 
 
 # Field of a result -> its name. The first two have standard errors and are drawn; the first one ranks the learners.

@@ -103,24 +103,24 @@ def explain(
     read = given.read(estimator, beside=tokens.columns)
     beside = tokens.beside(read.beside, given.file)
     with using(model):
-        found = _explained(estimator, read.bags, tokens.of_class, beside)
-    bag, area = given.bag_column(estimator), found.token_auc(read.token_labels)
-    table, chosen = found.table(bag), tokens.chosen(read.bags.ids, found.answers)
+        explanation = _explained(estimator, read.bags, tokens.of_class, beside)
+    bag, area = given.bag_column(estimator), explanation.token_auc(read.token_labels)
+    table, chosen = explanation.table(bag), tokens.chosen(read.bags.ids, explanation.answers)
 
     def show() -> None:
-        echo_text(found.answer(top))
+        echo_text(explanation.answer(top))
         if area is not None:
             echo(f"token AUC against column {given.token_label!r}: {area:.4f}")
         if chosen:
-            columns = [bag, *found.headings]
+            columns = [bag, *explanation.headings]
             for features in range(_FEATURES, 0, -1):  # as many as there is room for
-                rows = found.rows(chosen, top, features)
+                rows = explanation.rows(chosen, top, features)
                 if fits(columns, rows):
                     break
-            print_table(found.title, columns, rows)
+            print_table(explanation.title, columns, rows)
 
     written = (out, lambda path: write_table(table, path, ".csv"), f"weights and scores of {len(table):,} tokens")
-    deliver(show, [written, (plot, lambda path: found.draw(chosen[0], path), "picture")])
+    deliver(show, [written, (plot, lambda path: explanation.draw(chosen[0], path), "picture")])
 
 
 @dataclass

@@ -54,8 +54,8 @@ def fit(
         echo("warning: the groups allow no bag to be held out, so the model's accuracy is unknown", err=True)
     # `predict` and `explain` look for these in their files.
     estimator.bag_column_, estimator.label_column_ = given.bag, given.label
-    said = "\n".join(_said(estimator, read, verbose))
-    deliver(lambda: echo_text(said), [(out, lambda path: save_model(path, estimator), "model")])
+    report = "\n".join(_said(estimator, read, verbose))
+    deliver(lambda: echo_text(report), [(out, lambda path: save_model(path, estimator), "model")])
 
 
 def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:

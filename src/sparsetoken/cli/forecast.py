@@ -97,22 +97,24 @@ def forecast(
     if files.plot is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
     first = next(trained.cases())
-    here = Task.from_dict({name: first[name] for name in task.declared()})
+    first_task = Task.from_dict({name: first[name] for name in task.declared()})
     taught = Training.from_dict({**training.plain(), **{name: first[name] for name in training.grid()}})
-    rows = _compute(here, taught, models, trained, tested, {"accuracy": accuracy, "tokens": Tokens(signals=several)})
+    rows = _compute(
+        first_task, taught, models, trained, tested, {"accuracy": accuracy, "tokens": Tokens(signals=several)}
+    )
     failed = [row for row in rows if row["failure"]]
     if len(failed) == len(rows):
         raise ValueError(failed[0]["failure"])
 
-    about = {**here.to_dict(), **taught.to_dict()}
+    about = {**first_task.to_dict(), **taught.to_dict()}
     fixed = {name: value for name, value in about.items() if name not in (*swept, *_OF_SIMULATIONS)}
     title = f"theory: {numbers_in_words(fixed)}{signals_in_words(several)}{tested_in_words(tested.fixed)}"
     records = [{**about, **of_signals(several), **row} for row in rows]
 
     def show() -> None:
         if not swept:
-            found = [f"{row['model']} {_cell(row, 'test_error')}" for row in rows if not row["failure"]]
-            echo_text(f"test error: {', '.join(found)}")
+            errors = [f"{row['model']} {_cell(row, 'test_error')}" for row in rows if not row["failure"]]
+            echo_text(f"test error: {', '.join(errors)}")
         print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
         _remarks(rows)
 

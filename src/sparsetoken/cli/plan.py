@@ -138,9 +138,9 @@ def solve(
             raise ValueError("nothing is left to solve for: leave out -n or --target, or name the unknown with --for")
         unknown = "error" if sizes.target is None and sizes.n is not None else "n"
     with stages("solving"):
-        found = solve_for(task.task(), unknown, learner=learner, loss=loss.loss, **vars(sizes))
-    deliver(lambda: echo_text(str(found)), files.writers(found.to_dict()))
-    return 0 if found.solved else 1
+        answer = solve_for(task.task(), unknown, learner=learner, loss=loss.loss, **vars(sizes))
+    deliver(lambda: echo_text(str(answer)), files.writers(answer.to_dict()))
+    return 0 if answer.solved else 1
 
 
 @app.command("test-size", rich_help_panel=OWN_BAGS)

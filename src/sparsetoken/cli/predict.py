@@ -41,17 +41,20 @@ def predict(
     with stages(f"predicting {len(read.bags)} bags"), using(model):
         if hasattr(estimator, "classes_"):
             probability = estimator.predict_proba(read.bags)
-            columns, said = _classes(estimator, probability), _score_of_classes(estimator, probability, read.labels)
+            columns, score_lines = (
+                _classes(estimator, probability),
+                _score_of_classes(estimator, probability, read.labels),
+            )
         else:
             predicted = estimator.predict(read.bags)
             columns = {"prediction": [float(f"{value:.6g}") for value in predicted]}
-            said = _score_of_numbers(predicted, read.labels)
+            score_lines = _score_of_numbers(predicted, read.labels)
     table = pd.DataFrame({id_column(given.bag_column(estimator), columns): read.bags.ids, **columns})
 
     def show() -> None:
         if out is None:
             echo(as_csv(table).decode(), end="")
-        for line in said:
+        for line in score_lines:
             echo(line, err=True)
 
     deliver(show, [(out, lambda path: write_table(table, path, ".csv"), f"predictions of {len(read.bags)} bags")])

@@ -119,10 +119,10 @@ def simulate(
 
     swept = [at_test(name) for name in grid.swept]
     done, failures = [], []
-    for (about, _), found in zip(cases, results, strict=True):
-        reason = next((one for one in found if isinstance(one, Exception)), None)
+    for (about, _), trial_results in zip(cases, results, strict=True):
+        reason = next((one for one in trial_results if isinstance(one, Exception)), None)
         if reason is None:
-            done.append(_Outcome({**about, **of_signals(several)}, found))
+            done.append(_Outcome({**about, **of_signals(several)}, trial_results))
         else:
             failures.append((about, reason))
     if not done:

@@ -164,19 +164,19 @@ def _compute(
     ]
     if sides.theory:
         work.append(("theory", partial(_limit, problem, accuracy=sides.accuracy, **options)))
-    found, failures = {}, []
+    results, failures = {}, []
     with progress() as bars:
         advance = bars("training", len(work))
         for name, compute in work:
             try:
-                found[name] = compute()
+                results[name] = compute()
             except (ValueError, ArithmeticError, MemoryError) as error:
-                if not found:
+                if not results:
                     raise
                 failures.append(f"{name} failed: {error or type(error).__name__}")
             advance(1)
-    exact = found.pop("theory", None)
-    return exact, list(found.values()), failures
+    exact = results.pop("theory", None)
+    return exact, list(results.values()), failures
 
 
 def _limit(problem: tuple[Any, Any, Any], **options: Any) -> Any:

@@ -105,13 +105,13 @@ class AttentionDisplay(Shown):
         bags = X if isinstance(X, Bags) else Bags(X)
         if isinstance(i, bool) or not isinstance(i, int | np.integer) or not -len(bags) <= i < len(bags):
             raise rejection("i", i, f"the number of a bag, from 0 to {len(bags) - 1}")
-        one = bags[[int(i)]]
+        single_bag = bags[[int(i)]]
         classes = getattr(estimator, "classes_", None)
         if classes is None and target is not None:
             raise ValueError("target is a class, and this estimator predicts numbers: leave it out")
-        column, probability = _explained(estimator, classes, one, target) if classes is not None else (1, None)
-        weights = np.asarray(estimator.attention_weights(one)[0])
-        scores = np.asarray(estimator.token_scores(one)[0]) if hasattr(estimator, "token_scores") else None
+        column, probability = _explained(estimator, classes, single_bag, target) if classes is not None else (1, None)
+        weights = np.asarray(estimator.attention_weights(single_bag)[0])
+        scores = np.asarray(estimator.token_scores(single_bag)[0]) if hasattr(estimator, "token_scores") else None
         weights = weights[:, column] if weights.ndim == 2 else weights
         if scores is not None and scores.ndim == 2:
             scores = scores[:, column]

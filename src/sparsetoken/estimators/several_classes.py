@@ -74,9 +74,9 @@ def fit_each_class(model: Any, bags: Any, codes: np.ndarray, weights: np.ndarray
     used = weights > 0
     calibration = JointCalibration(1.0, np.zeros(len(learners)))
     model.diagnostics_ = {"bags": int(used.sum()), "classes": len(learners)}
-    known = [odds[used] for odds in held_out if odds is not None]
-    if len(known) == len(learners):
-        odds = np.stack(known, axis=1)
+    held_out_odds = [odds[used] for odds in held_out if odds is not None]
+    if len(held_out_odds) == len(learners):
+        odds = np.stack(held_out_odds, axis=1)
         together = None if groups is None else groups[used]
         calibration = fit_joint_calibration(odds, codes[used], weights[used], together)
         right = np.argmax(calibration(odds), axis=1) == codes[used]

@@ -32,27 +32,27 @@ def refined(
     `height` is the plot's height in its units, several for a value of several lines: intervals are split until no point lies
     more than 0.4 % of it off the line through its neighbours.
     """
-    found: dict[float, _Value] = {}
+    points: dict[float, _Value] = {}
     ends = math.inf
 
     def added(places: Iterable[float]) -> bool:
         nonlocal ends
-        before = len(found)
+        before = len(points)
         for x in places:
-            if x not in found and time.monotonic() < ends and (value := at(x)) is not None:
-                found[x] = value
+            if x not in points and time.monotonic() < ends and (value := at(x)) is not None:
+                points[x] = value
             ends = min(ends, time.monotonic() + PATIENCE)  # what is compiled for the first point does not count
-        return len(found) > before
+        return len(points) > before
 
     more = added(places)
     while more:
-        xs = sorted(found)
+        xs = sorted(points)
         middles = []
-        for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(found[x]) for x in xs]).T):
+        for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(points[x]) for x in xs]).T):
             middle = math.sqrt(xs[a] * xs[b]) if logarithmic else (xs[a] + xs[b]) / 2
             middles.append(round(middle) if whole else float(f"{middle:.6g}"))
-        more = added(middles[: most - len(found)])
-    return dict(sorted(found.items()))
+        more = added(middles[: most - len(points)])
+    return dict(sorted(points.items()))
 
 
 def _bent(x: np.ndarray, y: np.ndarray) -> list[tuple[int, int]]:

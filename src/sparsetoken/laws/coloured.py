@@ -72,22 +72,22 @@ class Spectrum:
         -------
         Spectrum
         """
-        given = real_array("covariance", covariance)
+        values = real_array("covariance", covariance)
         basis = None
-        if given.ndim == 2 and given.shape[0] == given.shape[1]:
-            size = np.abs(given).max(initial=0.0)
-            if not np.allclose(given, given.T, rtol=0.0, atol=1e-8 * size):
+        if values.ndim == 2 and values.shape[0] == values.shape[1]:
+            size = np.abs(values).max(initial=0.0)
+            if not np.allclose(values, values.T, rtol=0.0, atol=1e-8 * size):
                 raise ValueError("covariance must be symmetric")
-            given, basis = np.linalg.eigh(given)
-            given = np.where(np.abs(given) <= ROUNDING * size, np.maximum(given, 0.0), given)
-        elif given.ndim != 1:
-            raise ValueError(f"covariance must be a square matrix or a list of eigenvalues, got shape {given.shape}")
-        if (given < 0).any() or (given > 0).sum() < 2:
+            values, basis = np.linalg.eigh(values)
+            values = np.where(np.abs(values) <= ROUNDING * size, np.maximum(values, 0.0), values)
+        elif values.ndim != 1:
+            raise ValueError(f"covariance must be a square matrix or a list of eigenvalues, got shape {values.shape}")
+        if (values < 0).any() or (values > 0).sum() < 2:
             raise ValueError("covariance must have no negative eigenvalue and at least two positive ones")
         if signal is None:
-            return cls(given, np.full(len(given), len(given) ** -0.5), basis)
-        direction = _in_basis("signal", signal, len(given), basis)
-        return cls(given, direction / np.linalg.norm(direction), basis)
+            return cls(values, np.full(len(values), len(values) ** -0.5), basis)
+        direction = _in_basis("signal", signal, len(values), basis)
+        return cls(values, direction / np.linalg.norm(direction), basis)
 
     @classmethod
     def from_bags(cls, bags: Any, signal: Any = None, shrinkage: float | None = None) -> Spectrum:

@@ -213,14 +213,14 @@ def heads_law(
         k = np.array([real_number("sharpness", float(s), 0.0) for s in k])
         queries = np.hstack([(k * gamma)[:, None], np.diag(k * np.sqrt(1.0 - gamma**2))])
     queries = real_array("queries", queries, 2)
-    given = Signals.of(np.eye(1, queries.shape[1]) if signals is None else signals, shares, carried)
-    if given.directions.shape[1] != queries.shape[1]:
+    checked = Signals.of(np.eye(1, queries.shape[1]) if signals is None else signals, shares, carried)
+    if checked.directions.shape[1] != queries.shape[1]:
         raise ValueError(
-            f"signals must have as many coordinates as queries ({queries.shape[1]}), got {given.directions.shape[1]}"
+            f"signals must have as many coordinates as queries ({queries.shape[1]}), got {checked.directions.shape[1]}"
         )
-    given.check(task.only_kind("several heads").sparsity)
+    checked.check(task.only_kind("several heads").sparsity)
     task.require_plain("several heads")
-    return HeadsLaw(task, queries, given.directions, given.shares, given.carried)
+    return HeadsLaw(task, queries, checked.directions, checked.shares, checked.carried)
 
 
 def head_scores(

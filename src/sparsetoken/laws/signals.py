@@ -82,12 +82,12 @@ class Signals:
         if not np.allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-9):
             raise ValueError("signals must be unit vectors")
         count = len(directions)
-        given = np.full(count, 1.0 / count) if shares is None else np.array(shares, dtype=float)
-        if given.shape != (count,) or (given < 0).any() or not np.isclose(given.sum(), 1.0):
-            raise ValueError(f"shares must be {count} probabilities that sum to 1, got {given}")
+        probabilities = np.full(count, 1.0 / count) if shares is None else np.array(shares, dtype=float)
+        if probabilities.shape != (count,) or (probabilities < 0).any() or not np.isclose(probabilities.sum(), 1.0):
+            raise ValueError(f"shares must be {count} probabilities that sum to 1, got {probabilities}")
         if carried not in CARRIED:
             raise rejection("carried", carried, f"one of {', '.join(CARRIED)}")
-        return cls(directions, given, carried)
+        return cls(directions, probabilities, carried)
 
     def __len__(self) -> int:
         return len(self.directions)

@@ -94,8 +94,8 @@ class Outlook:
         """
         key = ("attention", task, float(alpha), thorough)
         if key not in self._solved:
-            here = np.log([task.mean_length, task.mean_sparsity, task.mean_strength, task.prevalence, alpha])
-            distances = [float(np.abs(here - there).max()) for there, _ in self._settings]
+            position = np.log([task.mean_length, task.mean_sparsity, task.mean_strength, task.prevalence, alpha])
+            distances = [float(np.abs(position - other).max()) for other, _ in self._settings]
             near = None
             if distances and min(distances) < _NEAR and not thorough:
                 near = self._settings[int(np.argmin(distances))][1]
@@ -103,7 +103,7 @@ class Outlook:
             if tuned.limit.loss >= RESOLVED:
                 self.require_possible("attention", tuned.limit, task, alpha)
             tuned = replace(tuned, measured=tuned.measured.resolved(), limit=tuned.limit.resolved())
-            self._settings.append((here, tuned))
+            self._settings.append((position, tuned))
             self._solved[key] = tuned
         return self._solved[key]
 

@@ -328,8 +328,8 @@ def tune_linear(
         if d is None:
             return in_the_limit(log_ridge)
         n = max(2, round(alpha * d))
-        here, near = averaged_readout(law, n, alpha, training_at(log_ridge), judged, near)
-        return Measured(here.loss, math.hypot(here.standard_error, remainder(here.loss, n, d)))
+        averaged, near = averaged_readout(law, n, alpha, training_at(log_ridge), judged, near)
+        return Measured(averaged.loss, math.hypot(averaged.standard_error, remainder(averaged.loss, n, d)))
 
     grid = np.log(np.geomspace(*RIDGES, 8))
     losses = [measured(r).loss for r in grid[::-1]][::-1]

@@ -154,10 +154,10 @@ def learn_directions(
         name = f":{k}" if k else "0"
         return moments_of(TensorData(task, n, d, seed, name)) if full else draw_moments(task, n, d, seed, name)
 
-    found = {method: _direction(method, data_set) for method in methods}
-    cosine = {method: float(vector @ signal) for method, vector in found.items()}
+    directions = {method: _direction(method, data_set) for method in methods}
+    cosine = {method: float(vector @ signal) for method, vector in directions.items()}
     cosine |= {method: abs(value) for method, value in cosine.items() if method.endswith("eigenvector")}
-    return LearntDirections(n=n, cosine=cosine, directions=found, signal=signal)
+    return LearntDirections(n=n, cosine=cosine, directions=directions, signal=signal)
 
 
 def _direction(method: str, data_set: Callable[[int], SecondMoments]) -> np.ndarray:

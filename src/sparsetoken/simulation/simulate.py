@@ -84,24 +84,24 @@ def simulate(
     """
     Task.require(task)
     Training.require(training)
-    known = check_model(model, (*SIMULATED, "heads"))
+    chosen = check_model(model, (*SIMULATED, "heads"))
     source = token_source(tokens, d)
     sampler, _, device = (sampler or source.sampler).partition(":")
     d, seed = check_size(source.dimension(d), seed, sampler)
     test = deployment_of(deployment, model, task)
     samples = 0 if deployment is None else deployment.samples
     for used in {task, task if test is None else test.bags}:
-        _check_task(used, known, source)
-    source.check(sampler, training.schedule, known)
+        _check_task(used, chosen, source)
+    source.check(sampler, training.schedule, chosen)
     if sampler == "reduced" and samples:
         raise ValueError("samples of a deployment need full bags: use sampler 'tensor', not 'reduced'")
-    _check_schedule(training.schedule, known)
-    counts = _sample_counts(training, d, known)
-    trial = _trial_class(device, known, sampler, training.schedule, source)
-    held = _numbers_held(trial, task, training, d, known, counts)
+    _check_schedule(training.schedule, chosen)
+    counts = _sample_counts(training, d, chosen)
+    trial = _trial_class(device, chosen, sampler, training.schedule, source)
+    held = _numbers_held(trial, task, training, d, chosen, counts)
     drawn = counts[1] if sampler == "reduced" and training.schedule == "staged" else max(counts)
     check_affordable(max(counts), task.longest, d, held, drawn)
-    result = trial(task, training, d, seed, known, counts, source).run(test, samples)
+    result = trial(task, training, d, seed, chosen, counts, source).run(test, samples)
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "

@@ -191,15 +191,15 @@ def _result(
     fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)
 
     def measures(b: float) -> np.ndarray:
-        found = fresh.measures(m[None], gram[None], np.array([b]))
-        return np.array([found[name][0][0] for name in MEASURES])
+        measured = fresh.measures(m[None], gram[None], np.array([b]))
+        return np.array([measured[name][0][0] for name in MEASURES])
 
-    found: dict[str, Any] = measures_by_bias(measures, bias, scores[1], run.y, np.full(run.n, 1.0 / run.n))
+    measured: dict[str, Any] = measures_by_bias(measures, bias, scores[1], run.y, np.full(run.n, 1.0 / run.n))
     names = model.directions
     return JointEnd(
         model=model.name,
-        **found,
-        balanced_error=1.0 - 0.5 * (found["sensitivity"] + found["specificity"]),
+        **measured,
+        balanced_error=1.0 - 0.5 * (measured["sensitivity"] + measured["specificity"]),
         train_loss=float(run.loss.value(scores[0], run.y).mean()),
         train_error=float(mistakes(scores[0], run.y).mean()),
         bias=bias,

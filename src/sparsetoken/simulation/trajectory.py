@@ -265,9 +265,9 @@ def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
     for name in (*SCALARS, "gram"):
         fields[name], errors[name] = mean_and_error(lambda run, name=name: getattr(run, name))  # type: ignore[misc]
     for name in ("overlap", "cosine"):
-        found = {a: mean_and_error(lambda run, n=name, a=a: getattr(run, n)[a]) for a in directions}  # type: ignore[misc]
-        fields[name] = {a: mean for a, (mean, _) in found.items()}
-        errors[name] = {a: error for a, (_, error) in found.items()}
+        by_direction = {a: mean_and_error(lambda run, n=name, a=a: getattr(run, n)[a]) for a in directions}  # type: ignore[misc]
+        fields[name] = {a: mean for a, (mean, _) in by_direction.items()}
+        errors[name] = {a: error for a, (_, error) in by_direction.items()}
     details = {k: v for k, v in runs[0].details.items() if k not in ("seed", "seconds")} | {"runs": len(runs)}
     return Trajectory(directions=directions, **fields, errors=errors, model=runs[0].model, details=details)
 

@@ -141,7 +141,7 @@ def draw_two_steps(
         return w1, b1, np.zeros(d)
     h = loss.slope(field + b1, labels) / bags.lengths
 
-    own = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
+    own_noise = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
     scatter = [kind.strength * math.sqrt(kind.sparsity * (1.0 - kind.sparsity / kind.length)) for kind in task.kinds]
     along_v, along_w, squares = 0.0, 0.0, 0.0
     for first in range(0, n0, BLOCK_SAMPLES):
@@ -151,7 +151,7 @@ def draw_two_steps(
         e_square = e1**2 + 2.0 * rng.standard_gamma(np.maximum(length - 2, 0) / 2.0)
         spread = np.array(scatter)[bags.kind[which]] * bags.carries[which]  # theta |P v|
         push = overlap * spread
-        hb, size = h[which], own * norm_w
+        hb, size = h[which], own_noise * norm_w
         along_v += float(hb @ (spread * (push + size * e1)))
         along_w += float(hb @ (push * e1 + size * e_square))
         squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))
@@ -159,7 +159,7 @@ def draw_two_steps(
     w_hat = seen / norm_w
     bulk = rng.standard_normal(d)
     bulk -= w_hat * float(w_hat @ bulk)
-    total = root * (own * along_w * w_hat + own * math.sqrt(squares) * bulk) + along_v * xi
+    total = root * (own_noise * along_w * w_hat + own_noise * math.sqrt(squares) * bulk) + along_v * xi
     return w1, b1, (-training.eta_q * training.beta / n0) * total
 
 

@@ -84,19 +84,19 @@ def fit_erm(
     x, centre = _centred(x, p)
     v[-1] += float(centre @ v[:-1])
     problem = FitProblem(x, y, p, ridge, loss)
-    found = _one_class(problem, tolerance)
-    if found is None and ridge == 0.0 and isinstance(loss, Square):
-        found = Solution(_least_norm(problem), "precision")
-    if found is None:
-        found = minimise(problem, _better_than_zero(problem, v), tolerance)
-    w, b = found.point.v[:-1], float(found.point.v[-1])
+    solution = _one_class(problem, tolerance)
+    if solution is None and ridge == 0.0 and isinstance(loss, Square):
+        solution = Solution(_least_norm(problem), "precision")
+    if solution is None:
+        solution = minimise(problem, _better_than_zero(problem, v), tolerance)
+    w, b = solution.point.v[:-1], float(solution.point.v[-1])
     return ReadoutFit(
         coef=w,
         bias=b - float(centre @ w),
-        value=scale * found.point.value,
-        gradient_norm=problem.relative_gradient(found.point),
-        iterations=found.iterations,
-        stopped=found.stopped,
+        value=scale * solution.point.value,
+        gradient_norm=problem.relative_gradient(solution.point),
+        iterations=solution.iterations,
+        stopped=solution.stopped,
     )
 
 

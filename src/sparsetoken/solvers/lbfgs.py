@@ -26,13 +26,13 @@ def minimize_together(
     objective: Objective, start: np.ndarray, tolerance: float, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise K independent smooth functions of p parameters each."""
-    found = np.array(start, dtype=np.float64)
-    which = np.arange(len(found))
-    f, g = objective(found, which)
+    solutions = np.array(start, dtype=np.float64)
+    which = np.arange(len(solutions))
+    f, g = objective(solutions, which)
     reached = ~np.any(g != 0.0, axis=1)
     # From here on there are rows for the problems that are still going alone, `which` they are.
     which = np.flatnonzero(~reached & np.isfinite(f))
-    x, f, g = found[which], f[which], g[which]
+    x, f, g = solutions[which], f[which], g[which]
     direction = -g / np.maximum(1.0, np.linalg.norm(g, axis=1, keepdims=True))
     slope = _products(g, direction)
     history = _History(*x.shape)
@@ -57,16 +57,16 @@ def minimize_together(
             still |= failures >= MOST_FAILURES
         ended = still | (taken >= iterations)
         if ended.any():
-            found[which[ended]], reached[which[ended]] = x[ended], still[ended]
-            rest = ~ended
-            which, fine, x, f, g = which[rest], fine[rest], x[rest], f[rest], g[rest]
-            direction, slope, step = direction[rest], slope[rest], step[rest]
-            taken, failures = taken[rest], failures[rest]
-            history.keep(rest)
+            solutions[which[ended]], reached[which[ended]] = x[ended], still[ended]
+            going = ~ended
+            which, fine, x, f, g = which[going], fine[going], x[going], f[going], g[going]
+            direction, slope, step = direction[going], slope[going], step[going]
+            taken, failures = taken[going], failures[going]
+            history.keep(going)
         if fine.any():
             new_direction, new_slope = history.direction(g)
             direction[fine], slope[fine] = new_direction[fine], new_slope[fine]
-    return found, reached
+    return solutions, reached
 
 
 def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarray, value: np.ndarray) -> None:

@@ -249,21 +249,21 @@ def below_criterion(
         means = summarise(need(tables, table, [*on, column, value]), [*on, column], value)
         low_rows, high_rows = (select(means, {column: side}).drop(columns=column) for side in (low, high))
         if on:
-            both = low_rows.merge(high_rows, on=list(on), suffixes=("_low", "_high"))
+            pairs = low_rows.merge(high_rows, on=list(on), suffixes=("_low", "_high"))
         else:
-            both = low_rows.merge(high_rows, how="cross", suffixes=("_low", "_high"))
-        if not len(both):
+            pairs = low_rows.merge(high_rows, how="cross", suffixes=("_low", "_high"))
+        if not len(pairs):
             raise NotJudgeable(f"no rows with {column} = {low} and {high}")
-        degrees = np.minimum(both["count_low"], both["count_high"]) - 1
-        difference = both["mean_high"] - both["mean_low"]
-        margin = quantile(len(both), np.asarray(degrees, float)) * np.hypot(both["error_low"], both["error_high"])
+        degrees = np.minimum(pairs["count_low"], pairs["count_high"]) - 1
+        difference = pairs["mean_high"] - pairs["mean_low"]
+        margin = quantile(len(pairs), np.asarray(degrees, float)) * np.hypot(pairs["error_low"], pairs["error_high"])
         ratio = difference / margin
         at = (ratio if ratio.notna().any() else difference).idxmin()  # single trials have no error, and so no margin
         return Judgement(
             worst(greater_verdict(d, m) for d, m in zip(difference, margin)),
             f"{value} of {low} < {high}",
-            f"{format_value(both['mean_low'][at], both['error_low'][at])} < "
-            f"{format_value(both['mean_high'][at], both['error_high'][at])} (closest)",
+            f"{format_value(pairs['mean_low'][at], pairs['error_low'][at])} < "
+            f"{format_value(pairs['mean_high'][at], pairs['error_high'][at])} (closest)",
         )
 
     return NamedCriterion(criterion, ((table, (*on, column, value)),))

@@ -149,8 +149,8 @@ class TrialKind:
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The full flat specification: defaults filled in, values validated and brought to their types."""
-        given = {name: plain(value, name, finite=True) for name, value in arguments.items()}
-        unknown = [name for name in given if name not in self.names]
+        values = {name: plain(value, name, finite=True) for name, value in arguments.items()}
+        unknown = [name for name in values if name not in self.names]
         if unknown:
             raise ValueError(
                 f"trial kind {self.name!r} has no parameter {unknown[0]!r}; it has {', '.join(self.names)}"
@@ -160,18 +160,18 @@ class TrialKind:
             if name in _DESCRIPTIONS:
                 description = _DESCRIPTIONS[name]
                 names = description.field_names()
-                value = description.from_dict({k: given.pop(k) for k in list(given) if k in names})
+                value = description.from_dict({k: values.pop(k) for k in list(values) if k in names})
                 if isinstance(value, Deployment):
                     value = value.filled_in(Task.from_dict({k: full[k] for k in Task.field_names()}))
                 full.update(value.to_dict())
             elif name in self.groups:
                 hints = typing.get_type_hints(self.groups[name])
                 full |= {
-                    f.name: self._value(f.name, hints[f.name], f.default, given) for f in fields(self.groups[name])
+                    f.name: self._value(f.name, hints[f.name], f.default, values) for f in fields(self.groups[name])
                 }
             else:
                 default = 0 if name == "seed" else parameter.default
-                full[name] = self._value(name, self.annotations.get(name), default, given)
+                full[name] = self._value(name, self.annotations.get(name), default, values)
         if self.random:
             full["seed"] = whole_number("seed", full["seed"], 0)
         if self.check is not None:
@@ -286,11 +286,11 @@ def trial_kind(
     """
 
     def register(function: Callable) -> Callable:
-        known = _KINDS.get(name)
-        if known is not None and known.function.__module__ != function.__module__:
-            raise ValueError(f"trial kind {name!r} is already taken by {known.function.__module__}")
-        given = columns if columns is None or isinstance(columns, Mapping) else dict.fromkeys(columns, "")
-        _KINDS[name] = TrialKind(name, whole_number("version", version, 0), function, check, given)
+        earlier = _KINDS.get(name)
+        if earlier is not None and earlier.function.__module__ != function.__module__:
+            raise ValueError(f"trial kind {name!r} is already taken by {earlier.function.__module__}")
+        meanings = columns if columns is None or isinstance(columns, Mapping) else dict.fromkeys(columns, "")
+        _KINDS[name] = TrialKind(name, whole_number("version", version, 0), function, check, meanings)
         return function
 
     return register

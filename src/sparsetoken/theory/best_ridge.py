@@ -118,14 +118,14 @@ def best_ridge(
     places = np.linspace(math.log(low), math.log(high), 2 + int(math.log(high / low) / math.log(_SPACING)))
     least = int(np.argmin([error(float(place)) for place in places[::-1]][::-1]))
     # The neighbourhood of the best one is compared on the finest draws used so far.
-    finest = max(found.points for _, found in solved) or None
+    finest = max(best_result.points for _, best_result in solved) or None
     best, _ = least_on_grid(lambda place: error(place, finest), places[max(least - 1, 0) : least + 2], _PRECISION)
-    found = next(result for place, result in reversed(solved) if place == best)
+    best_result = next(result for place, result in reversed(solved) if place == best)
     return BestRidge(
-        ridge=found.ridge,
-        test_error=found.test_error,
-        standard_error=found.standard_error,
+        ridge=best_result.ridge,
+        test_error=best_result.test_error,
+        standard_error=best_result.standard_error,
         at_end=best in (float(places[0]), float(places[-1])),
         evaluations=len(solved),
-        result=found,
+        result=best_result,
     )

@@ -292,10 +292,10 @@ def capacity(
         raise TypeError(f"law must be a Law, HeadsLaw or ColouredLaw, not {type(law).__name__}")
     usual = _HEADS_ACCURACY if isinstance(law, HeadsLaw) else _ACCURACY
     accuracy = usual if accuracy is None else real_number("accuracy", accuracy, 0.0, open_low=True)
-    points, found = law.first_points, None
+    points, minimiser = law.first_points, None
     while True:
         solve: Any = heads_threshold if isinstance(law, HeadsLaw) else _plain_threshold
-        found, value, residual = solve(law, points, found)
+        minimiser, value, residual = solve(law, points, minimiser)
         apart = bool(value.mean() < ROUNDING)  # separable at any practical sample size
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
         # that do not mix at all carry little information on rare bags that do: more draws, once.
@@ -306,7 +306,7 @@ def capacity(
             break
         points = min(finer, most_points)
     # The minimiser of several heads is not three numbers.
-    m_q, m_u, bias = (np.nan,) * 3 if isinstance(law, HeadsLaw) else map(float, found)
+    m_q, m_u, bias = (np.nan,) * 3 if isinstance(law, HeadsLaw) else map(float, minimiser)
     if apart:
         return Capacity(np.inf, 0.0, m_q, m_u, bias, residual)
     alpha = float((law.dimension_factor if isinstance(law, Law) else 1) / value.mean())

@@ -160,19 +160,19 @@ def forecast(
     """
     Task.require(task)
     Training.require(training)
-    known = classifier(model)
+    chosen = classifier(model)
     check_schedule(training)
-    tokens = _checked_tokens(tokens, known)
+    tokens = _checked_tokens(tokens, chosen)
     test = deployment_of(deployment, model, task)
     if d is not None:
-        if tokens.covariance is not None or test is not None or not known.trainable or known.heads is not None:
+        if tokens.covariance is not None or test is not None or not chosen.trainable or chosen.heads is not None:
             raise ValueError("d is for plain tokens and models with one query or none, tested as they were trained")
         if with_capacity or (isinstance(accuracy, Accuracy) and accuracy.warm_start is not None):
             raise ValueError("with_capacity and a warm start are for the limit, not for a given d")
         return _forecast_at(task, training, model, whole_number("d", d, 2), accuracy)
-    if not known.trainable:
+    if not chosen.trainable:
         return _bayes_forecast(task, training.alpha0 + training.alpha1, accuracy)
-    setting = _setting(task, training, known, tokens)
+    setting = _setting(task, training, chosen, tokens)
     steps, alpha = setting.steps, readout_alpha(training, model)
     wanted = Accuracy() if accuracy is None else Accuracy.of(accuracy)
     aim, strict = wanted.test_error, wanted.strict
@@ -184,13 +184,13 @@ def forecast(
     if test is not None:
         if steps is not None:
             test.check_query(steps.norm["q"])
-        there = setting.law_at_test(test.bags, test.sharpness)
-        result = result.on(there, test.bias_shift, accuracy=aim, strict=strict)
+        test_law = setting.law_at_test(test.bags, test.sharpness)
+        result = result.on(test_law, test.bias_shift, accuracy=aim, strict=strict)
         record = test.record(task, sharpness)
     errors, threshold = dict(result.errors), math.nan
     if with_capacity is not False:
-        found = capacity(setting.law)
-        threshold, errors["capacity"] = found.alpha, found.standard_error
+        separability = capacity(setting.law)
+        threshold, errors["capacity"] = separability.alpha, separability.standard_error
     return Forecast(
         model=model,
         **{name: getattr(result, name) for name in _FROM_THE_FIXED_POINT},

@@ -206,39 +206,39 @@ def gradient(
         derivative is their mean.
     """
     loss = traceable(training.loss_function)
-    known = check_model(model)
-    if not known.built_in:
+    chosen = check_model(model)
+    if not chosen.built_in:
         raise ValueError(f"model must be a built-in one for derivatives, got {model!r}, whose weights use NumPy")
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")
     training.require_steps("derivatives")
     law, steps = law_of(task, training, model)
-    given = {name: getattr(training, name) for name in PARAMETERS if name not in ("strength", "prevalence")}
-    given |= {"strength": task.mean_strength, "prevalence": task.prevalence}
-    given = {name: given[name] for name in PARAMETERS if not isinstance(given[name], str)}
-    p = {name: jnp.asarray(float(value)) for name, value in given.items()}
-    drawn = steps is not None and (task.longest > 1 or known.weighting is not None)
-    draws = draws_of_kinds(task, points, known.weighting is not None) if drawn else None
+    parameters = {name: getattr(training, name) for name in PARAMETERS if name not in ("strength", "prevalence")}
+    parameters |= {"strength": task.mean_strength, "prevalence": task.prevalence}
+    parameters = {name: parameters[name] for name in PARAMETERS if not isinstance(parameters[name], str)}
+    p = {name: jnp.asarray(float(value)) for name, value in parameters.items()}
+    drawn = steps is not None and (task.longest > 1 or chosen.weighting is not None)
+    draws = draws_of_kinds(task, points, chosen.weighting is not None) if drawn else None
     unit = task.at_strength(1.0).but(prevalence=0.5)  # the task that is compiled for: strength and prevalence are in p
     # The query's own direction where it vanishes, unlike in `law`, so that derivatives have their limits there.
     fixed = law_of_population(_in_numpy(_population(model, unit, loss, p, draws)), law.dimension_factor)
     problem = PlainReadout(fixed, readout_alpha(training, model), training.ridge, training.loss)
     statics = (model, unit, loss, training.equal_samples)
     rows = []
-    for b, (here, there, grid, solution) in enumerate(_replicates(problem)):
+    for b, (nodes, test_nodes, grid, solution) in enumerate(_replicates(problem)):
         x, J = solution.x, solution.J[:-1]
-        value, in_nodes = _slopes_in_nodes(x, J, *problem.constants(training.ridge), here, grid, there, loss)
-        mine = jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], draws)
-        slope = _slopes_in_parameters(p, mine, in_nodes, *statics)
-        rows.append([float(value), *(float(slope[name]) for name in given)])
+        value, in_nodes = _slopes_in_nodes(x, J, *problem.constants(training.ridge), nodes, grid, test_nodes, loss)
+        replicate_draws = jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], draws)
+        slope = _slopes_in_parameters(p, replicate_draws, in_nodes, *statics)
+        rows.append([float(value), *(float(slope[name]) for name in parameters)])
     table = np.array(rows)
     mean = table.mean(0)
     error = standard_error(table, alone=0.0)
     return Gradient(
-        dict(zip(given, map(float, mean[1:]))),
-        dict(zip(given, map(float, error[1:]))),
+        dict(zip(parameters, map(float, mean[1:]))),
+        dict(zip(parameters, map(float, error[1:]))),
         float(mean[0]),
-        {name: float(value) for name, value in given.items()},
+        {name: float(value) for name, value in parameters.items()},
     )
 
 

@@ -96,16 +96,16 @@ def signals_alignment(
     -------
     SignalsAlignment
     """
-    given = Signals.of(signals, shares, carried)
+    checked = Signals.of(signals, shares, carried)
     training.require_steps("several signals")
     task.require_plain("several signals")
     L, R, theta, _ = task.only_kind("several signals")
-    given.check(R)
+    checked.check(R)
     loss, t, pi = training.loss_function, training, task.prevalence
-    Xi = given.directions
-    cases = list(given.contents(R))
+    Xi = checked.directions
+    cases = list(checked.contents(R))
     # Groups of bags: one for each content of the positive ones (rows n), and the negative ones (n = 0).
-    n = np.array([*(content for content, _ in cases), np.zeros(len(given))], dtype=float)
+    n = np.array([*(content for content, _ in cases), np.zeros(len(checked))], dtype=float)
     p = np.array([*(pi * share for _, share in cases), 1 - pi])
     labels = np.append(np.ones(len(cases)), -1.0)
     c = first_slopes(loss, t.eta_b, labels, p)

@@ -99,11 +99,11 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
         models = list(dict.fromkeys(row["model"] for row in self))
         lines = list(dict.fromkeys(tuple(str(row[name]) for name in others) for row in self))
         for (place, model), (k, line) in product(enumerate(models), enumerate(lines)):
-            found = [
+            line_rows = [
                 r for r in self if (r["model"], *(str(r[n]) for n in others)) == (model, *line) and not r["failure"]
             ]
-            found.sort(key=lambda row: row[x])
-            words = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
+            line_rows.sort(key=lambda row: row[x])
+            line_label = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
             # Shades tell the lines of one model apart once the four styles are used up.
             style = {
                 "linestyle": ("-", "--", ":", "-.")[k % 4],
@@ -111,7 +111,12 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
                 "color": colour(model, place),
             }
             ax.plot(
-                [r[x] for r in found], [r["test_error"] for r in found], marker="o", markersize=3, label=words, **style
+                [r[x] for r in line_rows],
+                [r["test_error"] for r in line_rows],
+                marker="o",
+                markersize=3,
+                label=line_label,
+                **style,
             )
         values = [row[x] for row in self]
         if min(values) > 0 and max(values) / min(values) > 50:
@@ -188,14 +193,16 @@ def forecast_grid(
         pickle.dumps((task, training, options))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(f"workers must be 1 with a loss or tokens that cannot be pickled: {error}") from None
-    found: dict[int, list[dict[str, Any]]] = {}
-    own = (shared_sources(),)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=own) as pool:
+    rows_of_block: dict[int, list[dict[str, Any]]] = {}
+    sources = (shared_sources(),)
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=sources
+    ) as pool:
         jobs = {pool.submit(_rows, task, training, *block, options): i for i, block in enumerate(blocks)}
         for job in as_completed(jobs):
-            found[jobs[job]] = job.result()
-            advance(len(found[jobs[job]]))
-    return ForecastGrid((row for i in range(len(blocks)) for row in found[i]), names)
+            rows_of_block[jobs[job]] = job.result()
+            advance(len(rows_of_block[jobs[job]]))
+    return ForecastGrid((row for i in range(len(blocks)) for row in rows_of_block[i]), names)
 
 
 def _start_worker(sources: Sequence[str]) -> None:

@@ -102,12 +102,12 @@ def shared_objective(
             columns, asked = np.ascontiguousarray(p[which].T), which.copy()
         gradient = penalty * x
         value = 0.5 * np.einsum("kp,kp->k", gradient, x)
-        for tokens, starts, own in blocks:
-            z, some, slopes = part(x, tokens, starts, signs[own], columns[own], sharpness)
+        for tokens, starts, members in blocks:
+            z, some, slopes = part(x, tokens, starts, signs[members], columns[members], sharpness)
             value += np.asarray(some)
             gradient += np.asarray(slopes)
             if scores is not None:
-                scores[which, own] = np.asarray(z).T
+                scores[which, members] = np.asarray(z).T
         return value, gradient
 
     return evaluate

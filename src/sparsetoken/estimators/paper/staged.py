@@ -115,7 +115,7 @@ def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tupl
     training = _Training(data, attend, _mixed_order(signs, data.seed, data.groups))
     everything = np.arange(len(signs))
     kept_in = [np.setdiff1d(everything, held) for held in folds]
-    *tried, own = training.queries([*kept_in, everything], starts, given.eta_w, given.eta_b)
+    *tried, final_queries = training.queries([*kept_in, everything], starts, given.eta_w, given.eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
     if folds:
         scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
@@ -125,11 +125,11 @@ def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tupl
         calibration = unvalidated_calibration(signs, weights)
         chosen = (starts[len(splits) - 1], sharpnesses[len(sharpnesses) // 2], ridges[len(ridges) // 2])
     start, k, used_ridge = chosen
-    query = own[starts.index(start)]
+    query = final_queries[starts.index(start)]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
     features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
-    found = fit_erm(features, y, used_ridge, data.loss, p)
-    readout = Readout(found.coef, found.bias, used_ridge, calibration, held_out, found.converged, found.reason)
+    fit = fit_erm(features, y, used_ridge, data.loss, p)
+    readout = Readout(fit.coef, fit.bias, used_ridge, calibration, held_out, fit.converged, fit.reason)
     return Staged(k * query.direction, readout, query.used, start[0], k, query.statistic, query.side), features, y
 
 

@@ -93,12 +93,12 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
     rows = []
     for length in test_lengths:
         bags = task.but(length=length)
-        here, threshold = (f(solved, bags, accuracy=2e-3) for f in (ErmResult.on, refit))
+        as_trained, threshold = (f(solved, bags, accuracy=2e-3) for f in (ErmResult.on, refit))
         best, k = fitted(solved, steps.query_cosine, bags)
         rows.append(
             {
                 "test_length": length,
-                **fields_of(here, AT_TEST),
+                **fields_of(as_trained, AT_TEST),
                 "threshold_error": threshold.test_error,
                 "bias_shift": threshold.tested["bias_shift"],
                 "sharpness_error": min(best, threshold.test_error),

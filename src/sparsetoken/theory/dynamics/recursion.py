@@ -338,13 +338,13 @@ def _next_state(
     K = (over_steps(averages.responses) * rates).reshape(n * r, r)
     products = over_steps(averages.products / plan.alpha[t])
     Q_row = (plan.rates[:, :r, None] * products * rates).reshape(n * r, r)  # blocks D_s Q_{s,t} D_t
-    here = (t + 1) * r
-    Q = jax.lax.dynamic_update_slice(state.Q, Q_row, (r, here))
-    Q = jax.lax.dynamic_update_slice(Q, Q_row.T, (here, r))
-    nu = jax.lax.dynamic_update_slice_in_dim(state.nu, -plan.theta * rates * averages.mu, here, 0)
+    offset = (t + 1) * r
+    Q = jax.lax.dynamic_update_slice(state.Q, Q_row, (r, offset))
+    Q = jax.lax.dynamic_update_slice(Q, Q_row.T, (offset, r))
+    nu = jax.lax.dynamic_update_slice_in_dim(state.nu, -plan.theta * rates * averages.mu, offset, 0)
     last, now = _block(state.P, jnp.maximum(t - 1, 0), r, 1), _block(state.P, t, r, 1)
     following = now * (1 - plan.decay[t] * rates) + plan.momentum[t] * (now - last) - state.P @ K
-    following = jax.lax.dynamic_update_slice_in_dim(following, jnp.eye(r), here, 0)
+    following = jax.lax.dynamic_update_slice_in_dim(following, jnp.eye(r), offset, 0)
     after = jnp.minimum(t + 1, n - 1)  # the last entry has no next one: it is written again, unchanged
 
     def unless_last(x: Any, old: Any) -> Any:

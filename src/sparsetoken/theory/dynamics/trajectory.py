@@ -64,7 +64,7 @@ def solve_replicate(
     state = advance_compiled(problem.score, problem.loss, problem.shape, plan, training, state)
     m, gram = np.asarray(state.m), np.asarray(state.gram)
     norm = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), 0.0))
-    found = {
+    recorded = {
         "overlap": m,
         "cosine": m / np.where(norm > 0, norm, 1.0),
         "gram": gram,
@@ -74,9 +74,9 @@ def solve_replicate(
     }
     which = steps_tested(tested, len(m))
     measured = measures_on(
-        fresh, problem.task, problem.model, m[which], gram[which], found["bias"][which], problem.split
+        fresh, problem.task, problem.model, m[which], gram[which], recorded["bias"][which], problem.split
     )
-    return found | {name: at_steps(part, which, len(m)) for name, part in zip(MEASURES, measured.T, strict=True)}
+    return recorded | {name: at_steps(part, which, len(m)) for name, part in zip(MEASURES, measured.T, strict=True)}
 
 
 def _by_direction(model: BagModel, table: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -198,18 +198,18 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         wanted = Accuracy(accuracy, strict)
         problem = type(self).problem(self.law, self.alpha, self.ridge, self.loss)
-        there = problem.law_elsewhere(law)
-        result, points = self, max(self.points, there.first_points) if there.refinable else 0
+        test_law = problem.law_elsewhere(law)
+        result, points = self, max(self.points, test_law.first_points) if test_law.refinable else 0
         while True:
-            common, own = (
-                {name: mean_and_scatter(v) for name, v in problem.fresh_on(there, points, x, shift).items()}
+            common, per_replicate = (
+                {name: mean_and_scatter(v) for name, v in problem.fresh_on(test_law, points, x, shift).items()}
                 for x in (result.fixed_point, result.own_fixed_points)
             )
-            error, law_error = own["test_error"][1], common["test_error"][1]
+            error, law_error = per_replicate["test_error"][1], common["test_error"][1]
             shortfall = wanted.shortfall(error)
-            if shortfall <= 1 or not (there.refinable or problem.law.refinable):
+            if shortfall <= 1 or not (test_law.refinable or problem.law.refinable):
                 break
-            finer, finer_training = there.finer(points, shortfall), problem.law.finer(result.points, shortfall)
+            finer, finer_training = test_law.finer(points, shortfall), problem.law.finer(result.points, shortfall)
             if finer is not None and (law_error**2 >= 0.5 * error**2 or finer_training is None):
                 points = finer
             elif finer_training is not None:
@@ -217,18 +217,18 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
             else:
                 wanted.missed(error, "at the finest sampling")
                 break
-        errors = {name: scatter for name, (_, scatter) in own.items()}
+        errors = {name: scatter for name, (_, scatter) in per_replicate.items()}
         values: dict[str, Any] = {name: mean for name, (mean, _) in common.items()}
         return replace(
             result,
             **values,
             standard_error=errors.pop("test_error"),
             errors={**result.errors, **errors},
-            test_law=there,
+            test_law=test_law,
             test_points=points,
             test_bias_shift=shift,
             trained=problem.record(self.law, 0.0),
-            tested=problem.record(there, shift),
+            tested=problem.record(test_law, shift),
         )
 
     def _setting(self) -> str:
@@ -305,9 +305,9 @@ class ReadoutProblem(ABC):
             if start.points is not None:
                 points = max(points, min(start.points, law.most_points))
         while True:
-            found = self.solve(points, x)
-            x, spent = found.x, spent + found.evaluations
-            values, errors = self._summary(found, points)
+            solved = self.solve(points, x)
+            x, spent = solved.x, spent + solved.evaluations
+            values, errors = self._summary(solved, points)
             error = errors["test_error"]
             shortfall = accuracy.shortfall(error)
             if shortfall <= 1 or not law.refinable:
@@ -320,15 +320,15 @@ class ReadoutProblem(ABC):
         common = {
             "model": law.name,
             "standard_error": errors.pop("test_error"),
-            "residual": found.residual,
+            "residual": solved.residual,
             "iterations": spent,
             "alpha": self.alpha,
             "ridge": self.ridge,
             "points": points,
             "law": law,
             "loss": self.loss_given,
-            "fixed_point": found.x,
-            "own_fixed_points": np.atleast_2d(found.own_x),
+            "fixed_point": solved.x,
+            "own_fixed_points": np.atleast_2d(solved.own_x),
         }
         return self.result(values, errors, common)
 

@@ -211,8 +211,8 @@ def design_end(
     p = np.log([FIRST_DECAY] * chosen.rank + ([chosen.sharpness] if chosen.sharpness is not None else []))
     bounds = [tuple(np.log(DECAYS))] * chosen.rank + [tuple(np.log(SHARPNESS))]
     options = {"maxfun": most, "ftol": 1e-3}
-    found = minimize(search.objective, p, jac=True, method="L-BFGS-B", bounds=bounds[: len(p)], options=options).x
-    decay, best = search.parts(found)
+    optimum = minimize(search.objective, p, jac=True, method="L-BFGS-B", bounds=bounds[: len(p)], options=options).x
+    decay, best = search.parts(optimum)
     end = statics(task, best, alpha, decay, loss, start, sampling=sampling)
     limit = bayes_limit(task, alpha).test_error
     return EndDesign(decay, best, end, limit, end.refitted_error - limit, search.evaluations)

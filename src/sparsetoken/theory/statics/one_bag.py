@@ -171,8 +171,10 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
         def newton(u: Any, damping: Any, bag: _Bag) -> Any:
             return local.newton(u, damping, now.bias, bag)
 
-        found = [jax.vmap(newton)(*row) for row in zip(now.u, now.damping, bags, strict=True)]
-        slope, bend = (sum((g.weight * row[i]).sum() for g, row in zip(groups, found, strict=True)) for i in (3, 4))
+        newton_steps = [jax.vmap(newton)(*row) for row in zip(now.u, now.damping, bags, strict=True)]
+        slope, bend = (
+            sum((g.weight * row[i]).sum() for g, row in zip(groups, newton_steps, strict=True)) for i in (3, 4)
+        )
         # Where the bias's own function is not convex, its step has the limit's length downhill.
         change = -slope / jnp.maximum(bend, jnp.abs(slope) / LARGEST_BIAS_STEP)
         bias, moved = now.bias + change, jnp.abs(change)
@@ -181,7 +183,7 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
             return local.value(u, bias, bag)
 
         us, dampings = [], []
-        for u, damping, bag, (back, across, fine, _, _) in zip(now.u, now.damping, bags, found, strict=True):
+        for u, damping, bag, (back, across, fine, _, _) in zip(now.u, now.damping, bags, newton_steps, strict=True):
             trial = u - back - change * across
             before, after = jax.vmap(value)(u, bag), jax.vmap(value)(trial, bag)
             better = fine & (after <= before + ROUNDING * (1.0 + jnp.abs(before)))
