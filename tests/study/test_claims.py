@@ -114,7 +114,7 @@ def test_line_fit_and_its_errors():
     [(0.51, 0.005, "confirmed"), (0.6, 0.005, "refuted"), (0.5, 0.05, "undecided")],
 )
 def test_one_number(measured, error, verdict):
-    assert judge_slope(LineFit(measured, error, 0.0, 0.0, 0.0, 1), 0.5, resolution=0.02).verdict == verdict
+    assert judge_slope(LineFit(measured, error, 0.0, 0.0), 0.5, resolution=0.02).verdict == verdict
 
 
 @pytest.mark.parametrize(

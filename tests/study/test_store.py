@@ -232,7 +232,7 @@ def test_a_changed_list_of_trials_is_noticed_and_made_good_by_the_next_run(tmp_p
     connection.close()
     with Store(path) as store:
         for look in (store.studies, lambda: store.rows(study="second")):
-            with pytest.raises(StoreError, match=r"trials of study '(second|third)' was changed by something else"):
+            with pytest.raises(StoreError, match=r"trials of study '(second|third)' was changed by something other"):
                 look()
         store._connection.execute("DELETE FROM studies WHERE name='third'")
         store.enrol("second", {"a": [toy(seed=s) for s in range(0, 60, 3)]})

@@ -254,26 +254,15 @@ def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.n
     if not heavy.any():
         return heavy
     first = labels == np.unique(labels)[0]
-    among = np.flatnonzero(heavy)
-    quiet_bags = _some_features(bags[first], among)
-    quiet_mean, quiet_scale, _, (low, high) = _moments(quiet_bags)
-    quiet = _fourth_moments(quiet_bags, quiet_mean, quiet_scale)
-    clear = np.flatnonzero(quiet <= HEAVY)
-    own = among[clear]
+    quiet_mean, quiet_scale, _, (low, high) = _moments(bags[first])
+    own = np.flatnonzero(heavy & (_fourth_moments(bags[first], quiet_mean, quiet_scale) <= HEAVY))
     if len(own) and not first.all():
         share = 1.0 - first.mean()
         # d share^k features would have k carriers of the second class alone by chance.
         needed = max(LEAST_CARRIERS, math.log(CHANCE / bags.n_features) / math.log(share))
-        carried = _carriers(bags[~first], own, low[clear], high[clear])
+        carried = _carriers(bags[~first], own, low[own], high[own])
         heavy[own[carried >= needed]] = False
     return heavy
-
-
-def _some_features(bags: Bags, features: np.ndarray) -> Bags:
-    """The bags with these features alone."""
-    if len(features) == bags.n_features:
-        return bags
-    return bags.with_tokens(rowwise(lambda tokens: tokens[:, features], bags.tokens, len(features), bags.dtype))
 
 
 def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

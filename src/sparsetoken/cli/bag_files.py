@@ -134,24 +134,19 @@ def is_regression(task: str, labels: Any) -> bool:
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
     found, why = inferred_task(labels)
-    if (
-        (found if task == "auto" else task) == "classification"
-        and why != DECIMALS
-        and len(set(labels.tolist())) == len(labels) > 2
-    ):
+    regression = (found if task == "auto" else task) == "regression"
+    if task == "classification" and why == DECIMALS:
+        raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
+    if not regression and len(set(labels.tolist())) == len(labels) > 2:
         raise ValueError(
             f"every bag has a different label, such as {labels[0]!s}: classes must have several bags each (is --label right?)"
         )
-    if task == "auto":
-        if found == "regression":
-            other = "" if why == DECIMALS else " (--task classification takes every value as a class)"
-            echo(f"regression: {why}{other}", err=True)
-        return found == "regression"
     if task == "regression" and labels.dtype.kind not in "iuf":
         raise ValueError(f"--task regression needs labels that are numbers, got labels such as {labels[0]!s}")
-    if task == "classification" and why == DECIMALS:
-        raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
-    return task == "regression"
+    if task == "auto" and regression:
+        other = "" if why == DECIMALS else " (--task classification takes every value as a class)"
+        echo(f"regression: {why}{other}", err=True)
+    return regression
 
 
 @contextmanager

@@ -46,13 +46,6 @@ _COLUMNS = (
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
 # Fields of task and training with a single value in the theory.
 _OF_SIMULATIONS = ("positions", "schedule", "steps")
-_AXES = {
-    "alpha0": "α₀ = n₀/d",
-    "alpha1": "α₁ = n₁/d",
-    "strength": "strength θ",
-    "length": "length L",
-    "ridge": "ridge λ",
-}
 # Shown where a classifier is tested on other bags: there it is usually the threshold that is wrong.
 _ELSEWHERE = ("sensitivity", "specificity")
 
@@ -83,7 +76,9 @@ def forecast(
     Example: sparsetoken forecast -m attention -m bayes --alpha1 0.5:8:16 --plot curve.png
     """
     from ..classifiers import FORECAST, classifier
+    from ..plotting.show import write_picture
     from ..task import Task, Tokens
+    from ..theory.sweep import ForecastGrid
     from ..training import Training
 
     files.check((signals.signals,))
@@ -118,8 +113,11 @@ def forecast(
         print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
         _remarks(rows)
 
+    def draw(path: Path) -> None:
+        write_picture(path, ForecastGrid(rows, swept).plot().figure)
+
     failures = [failure_in_words(row["model"], row, swept, row["failure"]) for row in failed]
-    return deliver(show, files.writers(records, records, lambda path: _plot(rows, swept[0], path)), failures)
+    return deliver(show, files.writers(records, records, draw), failures)
 
 
 def _compute(
@@ -183,24 +181,3 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
     anti = [row for row in rows if not row["failure"] and row.get("cosine_q", math.nan) < 0]
     if anti:
         echo("the query is anti-aligned with the signal (cos(q, ξ) < 0): try --eta-b auto")
-
-
-def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
-    import pandas as pd
-
-    from ..plotting.matplotlib_panels import matplotlib_figure
-    from ..plotting.panels import Panel, curves
-    from ..plotting.show import write_picture
-
-    table = pd.DataFrame([row for row in rows if not row["failure"]])
-    log = table[name].min() > 0 and table[name].max() / table[name].min() > 50
-    lines = curves(table, name, "test_error", "model")
-    panel = Panel(
-        "",
-        _AXES.get(name, name.replace("_", " ")),
-        "test error",
-        lines,
-        logx=bool(log),
-        ylim=(0.0, 1.05 * table["test_error"].max()),
-    )
-    write_picture(path, matplotlib_figure([panel]))

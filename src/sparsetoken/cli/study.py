@@ -300,11 +300,8 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
 
 def _of_latest_code(rows: list[Row]) -> tuple[list[Row], int]:
     """Of each kind the rows that the code of its latest row made, and the number of the others."""
-    latest: dict[tuple[str, ...], Row] = {}
-    for row in rows:
-        if _sort(row) not in latest or row.finished > latest[_sort(row)].finished:
-            latest[_sort(row)] = row
-    kept = [row for row in rows if row.code == latest[_sort(row)].code]
+    latest = {_sort(row): row.code for row in sorted(rows, key=lambda row: row.finished)}
+    kept = [row for row in rows if row.code == latest[_sort(row)]]
     return kept, len(rows) - len(kept)
 
 

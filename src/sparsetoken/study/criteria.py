@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pandas as pd
 
 from .._core.averages import extrapolate, summarise
-from .._core.validation import real_number, rejection
+from .._core.validation import real_number
 from .claims import Judgement, NotJudgeable, TableError, Tables, in_words, need
+from .kind import of_type
 from .verdicts import equal_verdict, format_value, greater_verdict, quantile, within_verdict, worst
 
 
@@ -73,8 +74,6 @@ class LineFit:
     slope_error: float
     intercept: float
     intercept_error: float
-    chi_square: float
-    degrees: int
 
 
 def fit_line(x: Any, y: Any, error: Any = None) -> LineFit:
@@ -84,15 +83,11 @@ def fit_line(x: Any, y: Any, error: Any = None) -> LineFit:
     weight = 1.0 / np.asarray(error, float) if known else np.ones_like(x)
     design = np.stack([x, np.ones_like(x)], axis=1) * weight[:, None]
     solution, *_ = np.linalg.lstsq(design, y * weight, rcond=None)
-    chi_square = float(np.sum((design @ solution - y * weight) ** 2))
-    degrees = len(x) - 2
     covariance = np.linalg.inv(design.T @ design)
     if not known:
-        covariance *= chi_square / degrees if degrees > 0 else np.nan
+        covariance *= np.sum((design @ solution - y) ** 2) / (len(x) - 2) if len(x) > 2 else np.nan
     slope_error, intercept_error = np.sqrt(np.diag(covariance))
-    return LineFit(
-        float(solution[0]), float(slope_error), float(solution[1]), float(intercept_error), chi_square, degrees
-    )
+    return LineFit(float(solution[0]), float(slope_error), float(solution[1]), float(intercept_error))
 
 
 class ValueWithError(NamedTuple):
@@ -182,13 +177,13 @@ def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
     }
     if kind not in makers:
         raise ValueError(f"criterion kind must be one of {', '.join(makers)}, got {kind!r}")
-    taken = inspect.signature(makers[kind]).parameters
+    taken, types = inspect.signature(makers[kind]).parameters, get_type_hints(makers[kind])
     missing = [name for name, p in taken.items() if p.default is p.empty and name not in given]
     unknown = [name for name in given if name not in taken]
     if missing or unknown:
         wrong = f"needs {', '.join(missing)}" if missing else f"knows no {', '.join(map(repr, unknown))}"
         raise ValueError(f"criterion {kind!r} {wrong}; it takes {', '.join(taken)}")
-    return makers[kind](**given)
+    return makers[kind](**{name: of_type(types[name], value, name) for name, value in given.items()})
 
 
 def agreement_criterion(
@@ -196,7 +191,7 @@ def agreement_criterion(
     table: str,
     theory: str,
     value: str,
-    on: Sequence[str],
+    on: list[str],
     resolution: float,
     relative: bool = False,
     predicted_error: str | None = None,
@@ -206,9 +201,7 @@ def agreement_criterion(
 
     `predicted_error` is the column with the standard errors of the theory.
     """
-    _check_text(table=table, theory=theory, value=value)
-    on, resolution = _names("on", on), real_number("resolution", resolution, 0.0, open_low=True)
-    where = _where(where)
+    resolution, where = real_number("resolution", resolution, 0.0, open_low=True), where or {}
 
     def criterion(tables: Tables) -> Judgement:
         simulated, predicted = (select(need(tables, name, [*on, value]), where) for name in (table, theory))
@@ -222,9 +215,8 @@ def slope_criterion(
     *, table: str, x: str, value: str, slope: float, resolution: float, where: Mapping[str, Any] | None = None
 ) -> NamedCriterion:
     """log(value) against log(x) has that slope."""
-    _check_text(table=table, x=x, value=value)
     slope, resolution = real_number("slope", slope, -np.inf), real_number("resolution", resolution, 0.0, open_low=True)
-    where = _where(where)
+    where = where or {}
 
     def criterion(tables: Tables) -> Judgement:
         means = summarise(select(need(tables, table, [x, value]), where), x, value)
@@ -239,11 +231,10 @@ def slope_criterion(
 
 
 def below_criterion(
-    *, table: str, value: str, column: str, low: Any, high: Any, on: Sequence[str] = ()
+    *, table: str, value: str, column: str, low: Any, high: Any, on: list[str] | None = None
 ) -> NamedCriterion:
     """The mean of `value` where column == low lies below that where column == high, at every combination of `on`."""
-    _check_text(table=table, value=value, column=column)
-    on = _names("on", on)
+    on = on or []
 
     def criterion(tables: Tables) -> Judgement:
         means = summarise(need(tables, table, [*on, column, value]), [*on, column], value)
@@ -267,24 +258,6 @@ def below_criterion(
         )
 
     return NamedCriterion(criterion, ((table, (*on, column, value)),))
-
-
-def _check_text(**values: Any) -> None:
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise rejection(name, value, "text")
-
-
-def _where(value: Any) -> Mapping[str, Any]:
-    if value is not None and not isinstance(value, Mapping):
-        raise rejection("where", value, "a table of columns and values")
-    return value or {}
-
-
-def _names(name: str, values: Any) -> list[str]:
-    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(v, str) for v in values):
-        raise rejection(name, values, "a list of columns")
-    return list(values)
 
 
 def select(table: Any, where: Mapping[str, Any]) -> Any:

@@ -26,7 +26,6 @@ class RunSummary:
     reused: int = 0
     done: int = 0
     failed: list[TrialSpec] = field(default_factory=list)
-    worker_deaths: int = 0
     cpu_seconds: float = 0.0
 
 
@@ -145,20 +144,16 @@ class _OngoingRun:
 
     def _repeat(self, suspects: Sequence[TrialSpec]) -> None:
         """Start new workers and run these trials one at a time; one that has killed its worker too often is a failed one."""
-        self._restart(suspects[-1])
+        self.executor.restart()
         for trial in suspects:
             for _ in range(SOLO_DEATHS):
                 future = self._submit(trial)
                 if not self._collect({future: trial}, wait([future]).done):
                     break
-                self._restart(trial)
+                self.executor.restart()
             else:
                 reason = f"the worker process died {SOLO_DEATHS} times in this trial"
                 self._settle(trial, {"result": None, "traceback": reason})
-
-    def _restart(self, trial: TrialSpec) -> None:
-        self.wanted_by[trial.key][0].summary.worker_deaths += 1
-        self.executor.restart()
 
     def _settle(self, trial: TrialSpec, outcome: dict[str, Any]) -> None:
         self.store.record(trial, outcome, replace=self.fresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -130,23 +130,18 @@ class Grid:
         whole_number("first seed", self.first_seed, 0)
         if any("seed" in part for part in (self.fixed, self.axes, *self.points)):
             raise ValueError(f"grid {self.name!r}: seed is set by repeats and the first seed, not by a grid")
-        total = len(self.points) * math.prod(len(values) for values in self.axes.values())
-        total *= repeats if get_kind(self.kind).random else 1
+        seeds = range(int(self.first_seed), int(self.first_seed) + (repeats if get_kind(self.kind).random else 1))
+        total = len(self.points) * math.prod(len(values) for values in self.axes.values()) * len(seeds)
         if total > MOST_TRIALS:
             raise ValueError(f"grid {self.name!r} has {total:,} trials; a grid has at most {MOST_TRIALS:,}")
-        return list(self._trials())
-
-    def _trials(self) -> Iterator[TrialSpec]:
-        random = get_kind(self.kind).random
-        for point in self.points:
-            for values in itertools.product(*self.axes.values()):
-                arguments = {**self.fixed, **point, **dict(zip(self.axes, values))}
-                first = TrialSpec.of(self.kind, self.source, **arguments)
-                if not random:
-                    yield first
-                    continue
-                for i in range(int(self.repeats)):
-                    yield TrialSpec(self.kind, {**first.arguments, "seed": int(self.first_seed) + i}, self.source)
+        trials = []
+        for point, values in itertools.product(self.points, itertools.product(*self.axes.values())):
+            first = TrialSpec.of(self.kind, self.source, **{**self.fixed, **point, **dict(zip(self.axes, values))})
+            if get_kind(self.kind).random:
+                trials += [TrialSpec(self.kind, {**first.arguments, "seed": s}, self.source) for s in seeds]
+            else:
+                trials.append(first)
+        return trials
 
 
 def sized(**arguments: tuple[Any, ...]) -> Callable[[Callable[..., Sequence[Grid]]], dict[str, Sequence[Grid]]]:
