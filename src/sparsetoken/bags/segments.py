@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import namespace
-from .scratch import DEVICE_BLOCK_BYTES, ROW_BLOCK_BYTES
+from .scratch import DEVICE_BLOCK_BYTES
 
 Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
 Combination = Callable[[Any, Any], Any]  # two results of work -> one
@@ -94,23 +94,10 @@ def bag_mean(values: Any, starts: Any) -> Any:
 def bag_extremes(values: Any, starts: Any) -> tuple[Any, Any]:
     """The least and the largest value of each bag's tokens, columns each by itself."""
     if namespace(values) is np:
-        return _extremes_by_length(values, starts)
+        parts = np.split(values, starts[1:])  # a third of the time of `reduceat` where there are many columns
+        return np.stack([part.min(axis=0) for part in parts]), np.stack([part.max(axis=0) for part in parts])
     rows = layout_of(starts, len(values)).rows
     return -_kernels().largest(-values, rows)[: len(rows)], _kernels().largest(values, rows)[: len(rows)]
-
-
-def _extremes_by_length(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`bag_extremes`, bags of similar lengths at a time: shorter ones repeat their last token."""
-    lengths = lengths_of(starts, len(values))
-    least = np.empty((len(starts), *values.shape[1:]), dtype=values.dtype)
-    largest = np.empty_like(least)
-    order = np.argsort(lengths, kind="stable")
-    block = np.cumsum(lengths[order]) * values[:1].nbytes // ROW_BLOCK_BYTES
-    for some in np.split(order, np.flatnonzero(np.diff(block)) + 1):
-        place = np.minimum(np.arange(lengths[some[-1]]), lengths[some, None] - 1)
-        tokens = values[starts[some, None] + place]
-        least[some], largest[some] = tokens.min(axis=1), tokens.max(axis=1)
-    return least, largest
 
 
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:

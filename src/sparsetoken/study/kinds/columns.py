@@ -55,26 +55,18 @@ MEANINGS = {
     "train_share": "share of the training margins in the bin",
     "test_share": "share of the test margins in the bin",
     "share": "share of the positive bags in the bin; in `planned`, of the samples that the two steps get",
-    "share_se": "standard error of the predicted share",
     "mass": "mean attention mass on the signal tokens of positive bags",
-    "mass_se": "standard error of the predicted mass",
     "negative_mass": "mean attention mass on as many tokens of negative bags",
-    "negative_mass_se": "standard error of the predicted mass in negative bags",
     "uniform": "attention mass on the signal tokens if all tokens were weighed alike, R/L",
     "overlap": "squared cosine of the best (or the found) estimate with ξ",
     "expected_overlap": "the squared cosine that message passing expects of itself",
     "reachable_overlap": "squared cosine that message passing reaches",
     "reachable_test_error": "test error that message passing reaches",
     "hard": "whether message passing falls short of the optimum",
-    "overlap_se": "standard error of `overlap`",
-    "test_error_se": "standard error of `test_error`",
-    "reachable_overlap_se": "standard error of `reachable_overlap`",
-    "reachable_test_error_se": "standard error of `reachable_test_error`",
     "trial": "number of the simulated data set",
     "planned_error": "test error with the planner's settings, simulated",
     "default_error": "test error with the default settings, simulated",
     "expected": "test error that the plan promises at this n and d",
-    "expected_se": "standard error of `expected`",
     "limit": "test error of the planner's settings in the limit of large n and d",
     **{f"planned_{name}": f"the planner's {name}" for name in ("eta_w", "eta_q", "beta", "ridge")},
     "planned_eta_b": "the planner's eta_b; NaN where it centres the residuals",
@@ -98,16 +90,16 @@ PLANNED = (
 )
 _OF_A_STEP = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
 _OF_DIRECTIONS = ("overlap[*]", "cosine[*]", "gram[*]")
-MEANINGS |= {
-    f"{name}_se": f"standard error of `{name}`"
-    for name in (*_OF_A_STEP, *_OF_DIRECTIONS)
-    if f"{name}_se" not in MEANINGS
-}
 STEPS = ("step", *_OF_A_STEP, *_OF_DIRECTIONS, *(f"{name}_se" for name in (*_OF_A_STEP, *_OF_DIRECTIONS)))
 END = (*_OF_A_STEP, "best_bias_error", "refitted_error", "leave_one_out_error", "overlap[*]", "cosine[*]")
-MEANINGS |= {f"{name}_se": f"standard error of `{name}`" for name in END if f"{name}_se" not in MEANINGS}
 
 
 def columns(*names: str) -> dict[str, str]:
-    """Those columns with their meanings."""
-    return {name: MEANINGS[name] for name in names}
+    """Those columns with their meanings; `name_se` is the standard error of `name`."""
+    return {name: MEANINGS.get(name) or _standard_error(name) for name in names}
+
+
+def _standard_error(name: str) -> str:
+    if not name.endswith("_se") or name.removesuffix("_se") not in MEANINGS:
+        raise KeyError(name)
+    return f"standard error of `{name.removesuffix('_se')}`"
