@@ -302,10 +302,10 @@ class JsonFile(Options):
     panel: ClassVar[str] = "Output"
     json_file: Path = typer.Option(None, "--json", help="File for every number, as JSON.")
 
-    def check(self, inputs: Sequence[Any] = (), plot: Path | None = None) -> None:
+    def check(self, inputs: Sequence[Any] = ()) -> None:
         """Check before the work that the files can be written, and that none replaces another or an input."""
         outputs = [(self.json_file, ".json"), (getattr(self, "csv_file", None), ".csv")]
-        check_files(outputs, inputs, getattr(self, "plot", plot))
+        check_files(outputs, inputs, getattr(self, "plot", None))
 
     def writers(self, record: Any, rows: Any = (), draw: Callable[[Path], None] | None = None) -> list[Any]:
         """What `console.deliver` writes to them; rows may be made on demand."""

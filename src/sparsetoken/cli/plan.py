@@ -51,6 +51,13 @@ class OwnBags(LabelledOptions):
             raise ValueError(f"{self.declared()[name].param_decls[0]} goes with a file of bags: give one with --from")
 
 
+@dataclass(frozen=True)
+class PlanFiles(JsonFile):
+    """Files for numbers and a picture."""
+
+    plot: Path = typer.Option(None, "--plot", help="Picture of the learning curves (.png, .svg or .pdf).")
+
+
 @app.command(rich_help_panel=OWN_BAGS)
 @with_options
 def plan(
@@ -63,10 +70,7 @@ def plan(
         ["all"], "--ask", help="samples, strength, length (with --target), crossing, all or none; repeatable."
     ),
     curve: bool = rare(False, "--curve", help="Predict the learning curves too (implied by --plot)."),
-    files: JsonFile,
-    plot: Path = typer.Option(
-        None, "--plot", help="Picture of the learning curves (.png, .svg or .pdf).", rich_help_panel="Output"
-    ),
+    files: PlanFiles,
 ) -> None:
     """Show the best settings for n bags of d-dimensional tokens, and what to expect.
 
@@ -79,7 +83,7 @@ def plan(
     from ..planning.plan import CROSSING, CURVE, OF_TARGET
     from ..plotting.show import write_picture
 
-    files.check((own.source, own.labels), plot)
+    files.check((own.source, own.labels))
     wanted: dict[str, Any] = {"n": sizes.n, "criterion": sizes.criterion, "target": sizes.target}
     made: Any
     if own.source is None:
@@ -89,7 +93,7 @@ def plan(
         questions = {name for name in ask if name not in ("all", "none")}
         if "all" in ask:
             questions |= {CROSSING, *(() if sizes.target is None else OF_TARGET)}
-        if curve or plot is not None:
+        if curve or files.plot is not None:
             questions.add(CURVE)
         with stages("planning") as say:
             made = make_plan(task.task(), d=sizes.d, loss=loss.loss, questions=questions, progress=say, **wanted)
@@ -105,8 +109,8 @@ def plan(
             )
         with stages("planning") as say:
             made = own.plan(progress=say, **wanted)
-    drawn = (plot, lambda path: write_picture(path, made.figure()))
-    deliver(lambda: echo_text(str(made)), [*files.writers(made.to_dict()), drawn])
+    files_to_write = files.writers(made.to_dict(), draw=lambda path: write_picture(path, made.figure()))
+    deliver(lambda: echo_text(str(made)), files_to_write)
 
 
 @app.command(rich_help_panel=OWN_BAGS)

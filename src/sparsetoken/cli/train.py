@@ -99,6 +99,7 @@ def train(
     stages, start = schedule.read(chosen)
     sides.check()
     exact, runs, failures = _compute((wanted, chosen, stages), {"loss": loss.loss, "start": start}, sides)
+    best = _best(exact, runs)
 
     samples = f"α {schedule.alpha:g}" if schedule.stages is None else f"schedule of {schedule.stages.name}"
     title = f"{chosen.name}, {_task_in_words(wanted)}, {loss.loss} loss, {samples}"
@@ -116,8 +117,8 @@ def train(
     }
 
     def show() -> None:
-        echo_text("\n".join(_answer(wanted, stages, exact, runs)))
-        print_table(title, *_table(exact, runs))
+        echo_text("\n".join(_answer(wanted, stages, exact, runs, best)))
+        print_table(title, *_table(exact, runs, best))
 
     return deliver(
         show, files.writers(record, lambda: _lines(exact, runs), lambda path: _draw(path, exact, runs)), failures
@@ -205,12 +206,11 @@ def _best(exact: Any, runs: Sequence[Any]) -> int:
     return means.index(min(means))
 
 
-def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+def _table(exact: Any, runs: Sequence[Any], best: int) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: test error and training loss of both sides, and the directions' cosines."""
     from .._core.averages import mean_and_error, with_error
 
     one = exact if exact is not None else runs[0]
-    best = _best(exact, runs)
     shown = sorted({*_shown(one.steps), best})
     fields = {"test error": "test_error", "train loss": "train_loss"}
     fields |= {f"cos({name}, ξ)": f"cosine[{name}]" for name in one.directions}
@@ -227,16 +227,17 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]
     return columns, cells
 
 
-def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]) -> list[str]:
+def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any], best: int) -> list[str]:
     """The best step, and how far it is from the Bayes limit."""
     from .._core.averages import mean_and_error, with_error
     from ..schedules import expand
     from ..theory import bayes_limit
 
     one = exact if exact is not None else runs[0]
-    best = _best(exact, runs)
-    found = (exact.test_error[best], exact.standard_error[best]) if exact is not None else None
-    error = with_error(*(found or mean_and_error(run.test_error[best] for run in runs)))
+    if exact is not None:
+        error = with_error(exact.test_error[best], exact.standard_error[best])
+    else:
+        error = with_error(*mean_and_error(run.test_error[best] for run in runs))
     lines = [f"best step {best}: test error {error} (marked * below)"]
     if exact is not None and "unstable_from" in exact.details:
         lines.append(
@@ -275,17 +276,11 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     ax = axes_for(size=(6.4, 4.2))
     if exact is not None:
         exact.plot(ax)
-    for name, label, colour in (
-        ("test_error", "test error", TEST_ERROR),
-        ("train_error", "training error", TRAINING_ERROR),
-    ):
-        if not runs:
-            break
+    measures = (("test_error", "test error", TEST_ERROR), ("train_error", "training error", TRAINING_ERROR))
+    for name, label, colour in measures if runs else ():
         table = np.array([getattr(run, name) for run in runs])
-        error = standard_error(table, alone=0.0)
-        ax.errorbar(
-            np.arange(table.shape[1]), table.mean(0), error, fmt="o", ms=3, color=colour, label=f"{label}, simulated"
-        )
+        error, how = standard_error(table, alone=0.0), {"fmt": "o", "ms": 3, "label": f"{label}, simulated"}
+        ax.errorbar(np.arange(table.shape[1]), table.mean(0), error, color=colour, **how)
     ax.set(xlabel="gradient step t", ylabel="error")
     legend_above(ax)
     write_picture(path, ax.figure)

@@ -101,7 +101,7 @@ def of_type(annotation: Any, value: Any, name: str) -> Any:
         if x is None:
             raise rejection(name, value, "a number")
         return x
-    if origin is Mapping and not isinstance(value, Mapping):
+    if Mapping in (annotation, origin) and not isinstance(value, Mapping):
         raise rejection(name, value, "a table of names and values")
     if annotation is list or origin is list:
         if not isinstance(value, list):

@@ -17,7 +17,7 @@ from .._core.user_code import load_source
 from ..plotting.panels import Panel, curves, measured
 from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion
-from .kind import TrialKind, get_kind
+from .kind import TrialKind, get_kind, of_type
 from .study import Grid, Study
 
 _SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}
@@ -84,7 +84,7 @@ def _grid(where: str, content: Any) -> Grid:
     axes = {name: _axis(f"{where}.grid.{name}", values) for name, values in given.get("grid", {}).items()}
     fixed, points = given.get("fixed", {}), _not_empty(f"{where}.points", given.get("points", [{}]))
     for point in points:
-        _typed(f"{where}.points", point, Mapping)
+        of_type(Mapping, point, f"{where}.points")
     # Points may override fixed values; an axis would override both.
     for name in axes:
         hidden = "fixed" if name in fixed else "points" if any(name in point for point in points) else None
@@ -98,7 +98,7 @@ def _grid(where: str, content: Any) -> Grid:
 
 def _axis(where: str, value: Any) -> list[Any]:
     if not isinstance(value, Mapping):
-        return _not_empty(where, _typed(where, value, list))
+        return _not_empty(where, of_type(list, value, where))
     given = _fields(where, value, {"from": object, "to": object, "count": object}, {"spacing": object})
     spacing = given.get("spacing", "linear")
     if spacing not in _SPACINGS:
@@ -170,26 +170,17 @@ def _claim(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
         raise ValueError(f"{where}: {error}") from error
 
 
-_IN_WORDS = {str: "text", list: "a list", bool: "true or false", Mapping: "a table of names and values"}
-
-
-def _typed(where: str, value: Any, kind: Any) -> Any:
-    if not isinstance(value, kind) or (kind is Mapping and not all(isinstance(name, str) for name in value)):
-        raise ValueError(f"{where} must be {_IN_WORDS[kind]}, got {value!r}")
-    return value
-
-
 def _fields(where: str, content: Any, needed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """A table's fields by name, of the types given (`object` for what is checked elsewhere)."""
     place, known = where or "the study", {**needed, **more}
-    given = _typed(place, content, Mapping)
+    given = of_type(Mapping, content, place)
     for name in needed:
         if name not in given:
             raise ValueError(f"{place} needs {name!r}")
     for name, value in given.items():
         if name not in known:
             raise ValueError(f"{place} has no field {name!r}; it has {', '.join(known)}")
-        _typed(f"{where}.{name}".lstrip("."), value, known[name])
+        of_type(known[name], value, f"{where}.{name}".lstrip("."))
     return dict(given)
 
 
