@@ -480,6 +480,18 @@ MUTANTS = [
         "tests/study/test_store.py::test_no_damage_changes_what_is_read",
     ),
     Mutant(
+        "study/runner.py",
+        "                self._repeat(suspects)\n",
+        "                self.executor.restart()\n",
+        "tests/study/test_runner.py::test_a_killed_worker_costs_no_other_trial",
+    ),
+    Mutant(
+        "bags/cluster.py",
+        "[np.argsort(order)]",
+        "[order]",
+        "tests/bags/test_cluster.py::test_a_pass_is_not_made_for_what_is_known",
+    ),
+    Mutant(
         "bags/reading/read_bags.py",
         "mine = (np.cumsum(kept) - 1)[held.bag_of_row[rows]]",
         "mine = held.bag_of_row[rows]",

@@ -111,13 +111,11 @@ def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[s
 @trial_kind("steps_given_share", check=check_sizes, columns=columns(*TWO_STEPS, "given_share"))
 def steps_given_share_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
     """The two gradient steps, and the cosine that the formulas give for the share of positives of this very D0."""
-    from ...simulation.two_steps import two_steps
     from ...theory import alignment
 
-    row = two_steps(task, training, d, seed).to_row()
     labels = draw_bags(task, sample_count("alpha0", training.alpha0, d), seed, "0").labels
     given = alignment(task.but(prevalence=float((labels > 0).mean())), training).query_cosine
-    return {**{name: row[name] for name in TWO_STEPS}, "given_share": given}
+    return {**two_steps_trial(task, training, d, seed), "given_share": given}
 
 
 @trial_kind("alignment", version=2, columns=columns(*ALIGNMENT))
