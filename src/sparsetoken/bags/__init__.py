@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from .._core.imports import lazy_exports
 
-_HOME = {
-    "Bags": "bags",
-    "BagScaler": "scaler",
-    "read_bags": "reading.read_bags",
-}
+_HOME = {"Bags": "bags", "BagScaler": "scaler", "read_bags": "reading.read_bags"}
 
 __all__ = list(_HOME)
 

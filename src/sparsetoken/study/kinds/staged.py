@@ -172,9 +172,7 @@ def attention_mass_trial(
 
 
 @trial_kind(
-    "attention_mass_theory",
-    check=check_bins,
-    columns=columns("bin", "share", "share_se", *MASSES, "cosine_q", "k"),
+    "attention_mass_theory", check=check_bins, columns=columns("bin", "share", "share_se", *MASSES, "cosine_q", "k")
 )
 def attention_mass_theory_trial(
     task: Task, training: Training, sharpness: float | None = None, bins: int = 10
@@ -314,9 +312,7 @@ def heads_trial(
 
 
 @trial_kind(
-    "heads_forecast",
-    check=check_heads,
-    columns=columns("test_error", "standard_error", "train_loss", "cosine_q", "k"),
+    "heads_forecast", check=check_heads, columns=columns("test_error", "standard_error", "train_loss", "cosine_q", "k")
 )
 def heads_forecast_trial(
     task: Task, training: Training, heads: int = 2, sharpness: float | None = None, accuracy: float = ACCURACY

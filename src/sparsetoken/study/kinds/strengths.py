@@ -115,12 +115,7 @@ def _known_error(task: Task, mechanism: str, sharpness: float, points: int) -> f
 
 @trial_kind("trained_strength", version=3, columns=columns("strength_needed", "cosine_q"))
 def trained_strength_trial(
-    task: Task,
-    training: Training,
-    model: str,
-    target: float = 0.1,
-    sharpness: float | None = None,
-    guess: float = 5.0,
+    task: Task, training: Training, model: str, target: float = 0.1, sharpness: float | None = None, guess: float = 5.0
 ) -> dict[str, float]:
     """The strength a trained classifier needs for the target error (`strength` itself is not used)."""
     from ...theory import forecast

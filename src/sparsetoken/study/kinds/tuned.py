@@ -23,8 +23,7 @@ _POINTS = 64  # draws per replicate and class: standard errors of a tenth of a p
 
 
 @trial_kind(
-    "threshold_forecast",
-    columns=columns("ridge", *ERM_FIELDS, "threshold_error", "cosine_q", "k", "eta_q_used"),
+    "threshold_forecast", columns=columns("ridge", *ERM_FIELDS, "threshold_error", "cosine_q", "k", "eta_q_used")
 )
 def threshold_forecast_trial(
     task: Task,
