@@ -127,12 +127,7 @@ def simulate(
             failures.append((about, reason))
     if not done:
         raise failures[-1][1]
-    silent = () if training.schedule == "joint" else ("steps",)
-    title = numbers_in_words({name: value for name, value in grid.fixed.items() if name not in silent})
-    title += f", {training.loss} loss, {training.schedule}, {sampler} sampler"
-    title += "" if training.query_by == "steps" else f", query_by {training.query_by}"
-    title += "".join(f", {name} {value}" for name, value in noise.described().items() if value != "gaussian")
-    title += f"{signals_in_words(several)}{tested_in_words(grid.fixed)}"
+    title = f"{_settings(grid.fixed, training, noise, sampler)}{signals_in_words(several)}{tested_in_words(grid.fixed)}"
     drawn = "one trial" if trial.trials == 1 else f"mean ± standard error of {trial.trials} trials"
     title += f"; {drawn}, seed {trial.seed}"
     about = {"sampler": sampler, **noise.described()}
@@ -146,6 +141,15 @@ def simulate(
     lines = files.writers(record, lambda: [line for outcome in done for line in outcome.lines()])
     failed = [failure_in_words(point["model"], point, swept, reason) for point, reason in failures]
     return deliver(show, lines, failed)
+
+
+def _settings(fixed: Mapping[str, Any], training: ScheduledTraining, noise: NoiseOptions, sampler: str) -> str:
+    """What all cases share, for the title."""
+    silent = () if training.schedule == "joint" else ("steps",)
+    words = [numbers_in_words({name: value for name, value in fixed.items() if name not in silent})]
+    words += [f"{training.loss} loss", training.schedule, f"{sampler} sampler"]
+    words += [] if training.query_by == "steps" else [f"query_by {training.query_by}"]
+    return ", ".join([*words, *(f"{name} {value}" for name, value in noise.described().items() if value != "gaussian")])
 
 
 def _case(
