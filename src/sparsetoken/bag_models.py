@@ -171,13 +171,13 @@ def gated_score(H: Any, bias: Any, sharpness: Any) -> Any:
 
 
 def two_layer_score(H: Any, bias: Any, sharpness: Any) -> Any:
-    """Two attention layers, columns k, v, q, w: the first mixes the tokens, the second pools what it gives.
+    """Two attention layers, columns k, v, q, w: the first mixes the tokens, the second pools the mixed tokens.
 
     The first layer is self-attention with the direction k as query and key and a rank-one value map u v^T: token l becomes
     x_l + m_l u with m_l = sum_j A_lj v_j, A_l = softmax over j of k_l k_j. The second attends along q and reads along w:
     z = <softmax(q + <u, q> m), w + <u, w> m> + bias. The length of v is free, so <u, q> is 1, and the sharpness is <u, w>,
-    how much of what the first layer found is read directly. At k = 0 all m_l are equal: a saddle that only a start with k
-    different from zero leaves.
+    the weight with which the first layer's output is read directly. At k = 0 all m_l are equal: a saddle that only a start with
+    k different from zero leaves.
     """
     k, v, q, w = H[:, 0], H[:, 1], H[:, 2], H[:, 3]
     m = softmax(k[:, None] * k[None, :]) @ v

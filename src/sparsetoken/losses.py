@@ -1,6 +1,6 @@
 """Losses l(z; y), y = -1 or +1, z the classifier's real output.
 
-A loss knows four things, each elementwise on NumPy or JAX arrays alike:
+A loss has four methods, each elementwise on NumPy or JAX arrays:
 
     value(z, y)      l
     slope(z, y)      l'  = dl/dz

@@ -100,7 +100,7 @@ def archive(path: Path, description: bytes, numbers: bytes = b"") -> Path:
 
 def test_nothing_in_a_file_is_executed(tmp_path):
     trace = tmp_path / "trace"
-    with pytest.raises(ValueError, match=r"evil.pt is not read: it asks for .*only tensors of numbers are read"):
+    with pytest.raises(ValueError, match=r"evil.pt is not read: it contains .*only tensors of numbers are read"):
         Bags.from_files(archive(tmp_path / "evil.pt", pickle.dumps(Evil(trace), protocol=2)))
     (tmp_path / "old.pt").write_bytes(pickle.dumps(Evil(trace), protocol=2))
     with pytest.raises(ValueError, match=r"old.pt is no"):
@@ -112,7 +112,7 @@ def test_nothing_in_a_file_is_executed(tmp_path):
     with pytest.raises(ValueError, match=r"evil.npz must hold numbers"):
         Bags.from_files(tmp_path / "evil.npz")
     assert not trace.exists()
-    refused = [("module", "asks for torch.nn"), ("script", "TorchScript program"), ("old_format", "no file of")]
+    refused = [("module", "contains torch.nn"), ("script", "TorchScript program"), ("old_format", "no file of")]
     for name, reason in refused:
         with pytest.raises(ValueError, match=rf"{name}.pt .*{reason}"):
             Bags.from_files(TORCH / f"{name}.pt")

@@ -109,4 +109,4 @@ def test_labels_that_a_model_does_not_know_are_said(folder, command):
     table.to_csv(folder / "three.csv", index=False)
     code, printed, err = command("predict", folder / "m.skops", folder / "three.csv")
     assert code == 0 and printed.startswith("bag_id,prediction,")
-    assert err == "no accuracy: the model does not know the label 'maybe' of the file\n"
+    assert err == "no accuracy: the model was not trained on the label 'maybe' of the file\n"

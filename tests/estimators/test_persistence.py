@@ -72,7 +72,7 @@ def test_loading_runs_no_code(tmp_path):
         (lambda m: delattr(m, "classes_"), "a damaged PooledClassifier, it has no classes_: fit the model again"),
         (lambda m: setattr(m, "feature_names_in_", np.array(["a"])), "its feature_names_in_ are not 5 names"),
         (lambda m: setattr(m, "feature_names_in_", 7), "its feature_names_in_ are not 5 names"),
-        (lambda m: setattr(m, "n_features_in_", "x"), "does not say how many features"),
+        (lambda m: setattr(m, "n_features_in_", "x"), "number of features is missing"),
     ],
 )
 def test_damaged_models_are_refused_in_a_sentence(tmp_path, change, message):

@@ -119,7 +119,7 @@ def test_training_is_refined_where_its_draws_are_the_limit():
 
 
 def test_an_accuracy_out_of_reach_is_refused():
-    with pytest.raises(theory.AccuracyError, match="ask for at least"):
+    with pytest.raises(theory.AccuracyError, match="use at least"):
         theory.erm(attention(), 2.0, 0.01, "square", accuracy=0.02).on(attention(5), accuracy=1e-9, strict=True)
 
 
@@ -135,7 +135,7 @@ def test_laws_of_ones_own():
     expected = 0.5 * np.mean(ndtr(-(mean + result.m_q) / scale)) + 0.5 * np.mean(ndtr(mean / scale))
     assert found.test_error == pytest.approx(expected, abs=1e-12)
     assert found.standard_error > 0  # what the sample of the training leaves
-    with pytest.raises(ValueError, match="give their law, not a task"):
+    with pytest.raises(ValueError, match="give the law of the test bags instead"):
         result.on(Task())
 
 

@@ -237,7 +237,7 @@ def test_accuracy_is_met_or_refused():
     tight = theory.trajectory(task, "tied", stage, accuracy=aim)
     assert tight.details["replicates"] > loose.details["replicates"]
     assert tight.standard_error.max() <= aim / 2.5
-    with pytest.warns(theory.AccuracyWarning, match="ask for at least"):
+    with pytest.warns(theory.AccuracyWarning, match="use at least"):
         found = theory.trajectory(task, "tied", stage, accuracy=1e-6)
     assert np.array_equal(found.test_error, loose.test_error) and found.standard_error.max() > 0
 

@@ -49,7 +49,7 @@ def single_blas_thread() -> Any:
     """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
 
     Blocks may be nested and may overlap in several threads: the first to enter sets the limit, the last to leave restores
-    what was there before. Nothing happens where the environment already says how many threads to use.
+    what was there before. Nothing happens where the environment already sets the number of threads.
     """
     return _limited()
 

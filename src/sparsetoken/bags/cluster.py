@@ -138,7 +138,7 @@ class ClusterBags:
         return self.once_per_bag(MEAN_TOKENS, lambda: self.per_bag(mean_tokens_of_part))
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """What was found under this name for the same bags, scaled in the same way, in any order; found now if it was not."""
+        """The cached result of this name for the same bags, scaled in the same way, in any order; computed if there is none."""
         selection, value = self.memory.get(name, (None, None))
         if selection != self._selection():
             value = find()

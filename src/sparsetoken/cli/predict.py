@@ -81,7 +81,7 @@ def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str
     classes = estimator.classes_
     unknown = sorted({str(label) for label in set(labels) - set(classes)})
     if unknown:
-        return [f"no accuracy: the model does not know the label {unknown[0]!r} of the file"]
+        return [f"no accuracy: the model was not trained on the label {unknown[0]!r} of the file"]
     guess = _classes(estimator, probability)["prediction"]
     codes = np.searchsorted(classes, labels)
     line = f"accuracy {np.mean(guess == labels):.1%} on {len(labels)} labelled bags"

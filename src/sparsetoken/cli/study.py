@@ -269,7 +269,7 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
 
 
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
-    """Print what was found, the paper's results, the verdicts, the failures and where the report is; the exit code."""
+    """Print the findings, the paper's results, the verdicts, the failures and the report's path; the exit code."""
     rows = [row for outcome in outcomes for row in outcome.ledger]
     for outcome in outcomes if len(outcomes) <= MOST_HEADLINES else ():
         if outcome.headline:
@@ -371,7 +371,7 @@ def _print_summary(rows: list, known: dict[str, int]) -> None:
 
 
 def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
-    """A table per kind, with the columns asked for or as many varying ones as fit."""
+    """A table per kind, with the chosen columns or as many varying ones as fit."""
     from ..study.tables import tidy
 
     if not rows:

@@ -251,7 +251,7 @@ def fit_range(bags: Any) -> tuple[TrainingRange, np.ndarray]:
     """The range of the training bags, and their summaries; two passes over the bags, unless they have kept them."""
     scaler = BagScaler().fit(bags)
     rows = bags.once_per_bag(SUMMARIES, lambda: bags.per_bag(summaries, shared=(scaler,)))
-    if bags.in_files:  # a pass reads all files: the mean tokens, which every learner asks for next, are known now
+    if bags.in_files:  # a pass reads all files: keep the mean tokens, which every learner needs next
         means = rows[:, : bags.n_features].astype(bags.dtype)
         bags.scaled_by(scaler).once_per_bag(MEAN_TOKENS, lambda: means)
     center, spread = rows.mean(axis=0), rows.std(axis=0)

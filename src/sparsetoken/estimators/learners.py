@@ -23,7 +23,7 @@ DECIMALS = "the labels have decimals"
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner that commands and comparisons know by name."""
+    """A learner by its name in commands and comparisons."""
 
     name: str
     make: Callable[[], Any]

@@ -209,7 +209,7 @@ def _from_text(name: str, text: str) -> Any:
         return text
     if name in CHOICES:
         if text not in CHOICES[name]:
-            raise ValueError(f"the address asks for {name} {text[:40]!r}; it can be {', '.join(CHOICES[name])}")
+            raise ValueError(f"the address has {name} {text[:40]!r}; it must be one of {', '.join(CHOICES[name])}")
         return text
     try:
         return tidy(float(text)) if math.isfinite(float(text)) else DEFAULTS[name]

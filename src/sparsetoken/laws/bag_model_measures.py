@@ -332,7 +332,7 @@ def _weights_of_scores(draws: FreshDraws, split: Split) -> np.ndarray:
 
 
 class FreshBags:
-    """Points that stand for fresh bags of a task; `measures` evaluates classifiers on them.
+    """Points of the fields of fresh bags of a task; `measures` evaluates classifiers on them.
 
     The same points serve all classifiers, so that differences between the steps of a training are far more precise than the
     values.

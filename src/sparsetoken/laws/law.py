@@ -1,7 +1,7 @@
 """Laws of (T, S, kappa), one for each classifier of bags.
 
 Given a query of cosine gamma with the signal, a bag's feature is  f = T qhat + S u + kappa z  with z standard normal on the
-space orthogonal to qhat, and u the part of the signal's direction orthogonal to qhat. A law knows the joint distribution of
+space orthogonal to qhat, and u the part of the signal's direction orthogonal to qhat. A law is the joint distribution of
 (y, T, S, kappa): exactly, or through independent randomised draws ("replicates") that give every average its error bar.
 
 Eq. (7) of docs/theory.md.
@@ -100,7 +100,7 @@ class Law(SampledLaw[tuple[Population, Nodes]]):
         What the law is called.
     parameters : dict
         The numbers behind it: `cosine`, gamma = cos(qhat, xi) (1 without a query, where qhat is xi), and a query's
-        `sharpness`. A user's law has none, since it does not know xi.
+        `sharpness`. A user's law has none, since xi is not known.
     dimension_factor : int
         Features have dimension_factor * d coordinates (L for the vectorized classifier, else 1), so that alpha is n/d for
         every law.

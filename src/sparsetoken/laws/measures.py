@@ -125,7 +125,7 @@ def _auc_by_ranks(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
 def _auc_by_bins(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray | None:
     """The AUC by the trapezoidal rule, from the histogram of (mean, log deviation) of each class; None where that is too large.
 
-    An entry is shared out among its two neighbouring means, less the variance that this adds to it, and among three
+    An entry is divided between its two neighbouring means, less the variance that this adds to it, and among three
     neighbouring deviations by the weights of quadratic interpolation. All replicates then share one table of densities and
     distribution functions.
     """

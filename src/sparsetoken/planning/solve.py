@@ -190,7 +190,7 @@ def _samples(question: Question, status: str, alpha: float) -> Answer:
 
 
 def all_samples_needed(question: Question, first: float) -> list[Answer]:
-    """`samples_needed` for every learner; the Bayes limit's answer says where the hard phase lies."""
+    """`samples_needed` for every learner; the Bayes limit's answer includes the hard phase."""
     learners = learners_of(question.task)
     answers = {learner: ask("n", replace(question, learner=learner), first) for learner in learners}
     best = answers["optimal"]

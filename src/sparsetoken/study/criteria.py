@@ -181,7 +181,7 @@ def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
     missing = [name for name, p in taken.items() if p.default is p.empty and name not in given]
     unknown = [name for name in given if name not in taken]
     if missing or unknown:
-        wrong = f"needs {', '.join(missing)}" if missing else f"knows no {', '.join(map(repr, unknown))}"
+        wrong = f"needs {', '.join(missing)}" if missing else f"has no {', '.join(map(repr, unknown))}"
         raise ValueError(f"criterion {kind!r} {wrong}; it takes {', '.join(taken)}")
     return makers[kind](**{name: of_type(types[name], value, name) for name, value in given.items()})
 

@@ -120,7 +120,7 @@ class _OngoingRun:
         sources = tuple(dict.fromkeys((*shared_sources(), *([trial.source] if trial.source else []))))
         try:
             return self.executor.submit(run_trial, trial.kind, dict(trial.arguments), sources, code)
-        except BrokenExecutor as error:  # found out as if the worker had died in this trial
+        except BrokenExecutor as error:  # handled as if the worker had died in this trial
             failed: Future = Future()
             failed.set_exception(error)
             return failed

@@ -221,7 +221,7 @@ class Store:
         Returns
         -------
         list of Row
-            What was found.
+                        The rows.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Separability threshold: D1 is linearly separable (with a bias) below alpha*, with probability tending to 1, and not above.
 
-alpha counts samples per dimension d (a vectorized law knows its factor L). A margin that is Gaussian with mean a and variance
-v = s^2 falls short of zero by (-a - s G)_+. Its mean square is closed,
+alpha counts samples per dimension d (a vectorized law includes its factor L). A margin that is Gaussian with mean a and
+variance v = s^2 falls short of zero by (-a - s G)_+. Its mean square is closed,
 
     e = (v + a^2) Phi(-x) - a s phi(x),   x = a/s
     e_a = 2 (a Phi - s phi),   e_v = Phi,   e_aa = 2 Phi,   e_av = -phi/s,   e_vv = phi a/(2 s^3)

@@ -7,7 +7,8 @@ After k products (`recovery`) the tangent is, for long bags and while it is smal
 so that at a fixed cosine theta grows like L^((k+1)/(4k+2)): 1/2 for the labelled mean, 1/3 for two steps, .., 1/4 for the
 top eigenvector (from g = 1 on) and message passing (from alpha pi theta^4 R^2/L = 1/e on), while information would suffice
 from about sqrt(2 log L). A given test error requires less: theta times the cosine, about g^(k+1), must exceed the largest noise
-score, sqrt(2 log L). So every method that looks at single tokens along its direction grows like L^(1/4), up to logarithms.
+score, sqrt(2 log L). So for every method that scores single tokens along its direction the strength grows like L^(1/4), up to
+logarithms.
 
 Eq. (34), Eq. (35) and Eq. (37) of docs/theory.md.
 """

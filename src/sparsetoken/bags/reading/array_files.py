@@ -3,7 +3,7 @@
 Sizes are known from headers alone. Rows of .npy, .h5 and .parquet files are read some at a time, those of archives (.npz, .pt)
 a bag at a time.
 
-Nothing in a file is ever executed: NumPy's files are read without pickles, .pt files by a reader that knows tensors only
+Nothing in a file is ever executed: NumPy's files are read without pickles, .pt files by a reader that accepts tensors only
 (`torch_files`).
 """
 

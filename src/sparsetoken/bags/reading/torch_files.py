@@ -1,7 +1,7 @@
 """Tensors from PyTorch's .pt files, without PyTorch and without executing anything in a file.
 
 A .pt file is a zip archive: `data.pkl` describes the object, `data/0`, `data/1`, ... hold the numbers. The description is a
-pickle, which in general may call any function. The reader here knows four things that a file may name (a tensor to rebuild, a
+pickle, which in general may call any function. The reader here accepts four things that a file may name (a tensor to rebuild, a
 parameter, a kind of storage, an ordered dictionary) and refuses every other name before anything is called. The functions that
 a file may call are made for that file alone, so nothing that it does to them lasts.
 """
@@ -111,7 +111,7 @@ class _Reader(pickle._Unpickler):
             return lambda storage, offset, size, stride, *_: _tensor(storage, offset, size, stride)
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda tensor, *_: tensor
-        raise NotPlainTensors(f"it asks for {module}.{name}; only tensors of numbers are read, nothing is executed")
+        raise NotPlainTensors(f"it contains {module}.{name}; only tensors of numbers are read, nothing is executed")
 
     def persistent_load(self, pid: Any) -> Any:
         if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage" and isinstance(pid[2], str)):

@@ -5,7 +5,7 @@ The models are those of `bag_models`, seen through the tokens x_l of a bag:
     attention   z = sum_l p_l <w, x_l> + b,                   p = softmax(s <q, x_l>)        directions q and w
     tied        z = log((1/L) sum_l exp(s <w, x_l>)) / s + b                                 direction w
 
-Both start at zero. A schedule (`schedules.Stage`) says how they move, on all bags at every step:
+Both start at zero. A schedule (`schedules.Stage`) defines the steps, each on all bags:
 
     theta <- theta (1 - decay rate) + momentum (theta - theta before) - rate sum_i p_i dl(z_i; y_i)/dtheta,   theta = q, w
     b     <- b - rate_b sum_i p_i dl(z_i; y_i)/db,                                           p_i: normalised weights
@@ -57,11 +57,9 @@ def fit_descent(
 ) -> Descended:
     """Descend the mean loss plus decay by the equations of the module's docstring.
 
-    With "auto" for the stages, the schedule is the one from which `theory.design` starts, its rates divided by the largest
-    variance of the tokens where that exceeds white noise's, and held-out bags choose the step at which to stop; they choose
-    an "auto" sharpness as well, and calibrate. Given values are used unchanged. A tied model treats the classes differently: it
-    is fitted for every side that may hold the signal, and the least held-out loss decides (the training loss, where nothing is
-    held out).
+    With "auto" stages the schedule is that of `_first_schedule`, stopped where the held-out loss is least; held-out bags also
+    choose an "auto" sharpness, calibrate, and choose the side of a tied model (by the training loss, where nothing is held
+    out).
     """
     bags, signs, weights, loss = data.bags, data.signs, data.weights, data.loss
     alpha = len(signs) / bags.n_features

@@ -193,7 +193,7 @@ class PooledClassifier(ReadoutClassifier):
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class PooledClassifier(ReadoutClassifier):
     calibration_ : Calibration
         What turns <w, xbar> + b into log odds.
     diagnostics_ : dict
-        What the training found out about itself.
+        Diagnostics of the training.
     """
 
     _same_features = True
@@ -268,7 +268,7 @@ class VectorizedClassifier(ReadoutClassifier):
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     missing : {"error", "drop-token", "impute"}
-        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ class VectorizedClassifier(ReadoutClassifier):
     calibration_ : Calibration
         What turns <W, X> + b into log odds.
     diagnostics_ : dict
-        What the training found out about itself.
+        Diagnostics of the training.
     """
 
     _same_features = True

@@ -88,7 +88,7 @@ def noise_scales(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standard deviation of <x_l, q> over the tokens within bags of the noise class, and the side of the other, the signal's.
 
-    Of the `sides` that may hold the signal it is the one that spreads more. In the model the tokens of the noise class are pure
+    The signal's side is the one of `sides` that spreads more. In the model the tokens of the noise class are pure
     noise and this is ||q||; on real bags, whose noise is neither white nor of unit size, it gives `sharpness` the same meaning.
     One value per query, with its row of weights; bags of weight zero are left out. Bags of one token have no spread within
     bags: then the spread over all tokens is used.

@@ -148,7 +148,7 @@ def capacity_order(tables: Tables) -> Judgement:
 
 @claim("capacity-sparsity", OURS)
 def denser(tables: Tables) -> Judgement:
-    """More signal tokens raise every capacity, by as much as the theory says.
+    """More signal tokens raise every capacity, by the predicted amount.
 
     Theory: rises from R = 1 to 2 and 4 for all three classifiers; simulated: crossings of attention and pooling at R = 2, three
     sizes extrapolated, within the margin; resolution 15 %.
@@ -226,7 +226,7 @@ def query_draws(size: str) -> list[Grid]:
     points = [{"cosine": c, "alpha_high": high} for c, high in cut.items()]
     axes, task = {"d": [40, 120] if size == "quick" else [100, 300]}, {**TASK, "strength": 4.0}
     query, pooled = {**task, "model": "attention", "sharpness": 2.0}, {**task, "model": "pooled", "alpha_high": 6.0}
-    # Sizes and margins were chosen on smaller seeds. Pooling's crossing is the close call, and its draws are cheap.
+    # Sizes and margins were chosen on smaller seeds. Pooling's crossing is the closest comparison, and its draws are cheap.
     return [
         Grid("query_draws", "separability", query, axes, points=points, repeats=60, first_seed=6000),
         Grid("query_draws", "separability", pooled, axes, repeats=120, first_seed=6000),

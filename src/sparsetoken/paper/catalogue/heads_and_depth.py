@@ -210,7 +210,7 @@ def by_length(found: dict[tuple[str, int], ValueWithError], model: str) -> dict[
 def depth_exact(tables: Tables) -> Any:
     """The theory gives the test error at the end of joint training of two layers, bias refitted.
 
-    One and two layers, L = 5, from directions that know the signal.
+    One and two layers, L = 5, from directions aligned with the signal.
     """
     return pair(tables, "refitted_error", "shortest", "shortest_predicted")
 
@@ -219,8 +219,8 @@ def depth_exact(tables: Tables) -> Any:
 def no_compounding(tables: Tables) -> Judgement:
     """A second layer with a value path of its own has no advantage that grows with the length of the bags.
 
-    α = 2, both run to their end at d = 60 from directions that know the signal, bias refitted, best of the decays tried (quick
-    form: one), strengths near 10 % error: at L = 5 and 16 (full form: and 50) two layers' error is above 0.85 times one
+    α = 2, both run to their end at d = 60 from directions aligned with the signal, bias refitted, best of the decays tried
+    (quick form: one), strengths near 10 % error: at L = 5 and 16 (full form: and 50) two layers' error is above 0.85 times one
     layer's, beyond the margin.
     """
     found = best_ends(tables)

@@ -209,7 +209,7 @@ def comparison(tables: Tables) -> Any:
 
 @exact("designs-hold", OPEN, ["task"], Resolution.FINEST, error="test_error_se")
 def designs_hold(tables: Tables) -> Any:
-    """Designed schedules do in simulation what the theory says.
+    """Simulations of designed schedules have the predicted error.
 
     Test error after the last step.
     """
@@ -243,7 +243,7 @@ def near_the_limit(tables: Tables) -> Judgement:
 
 @claim("designs-need-size", OPEN)
 def needs_size(tables: Tables) -> Judgement:
-    """At rare positives a designed schedule needs far more dimensions than others to do what the theory says.
+    """At rare positives a designed schedule needs far more dimensions than others to reach the predicted error.
 
     Mean simulated error of all runs at the d listed above the limit, beyond the margin.
     """

@@ -94,7 +94,7 @@ def beats_the_split(tables: Tables) -> Judgement:
 
 @claim("reuse-is-better-than-new-data", OPEN)
 def pessimistic(tables: Tables) -> Judgement:
-    """Staged training on reused data is better than the theory of independent data sets of that size says.
+    """Staged training on reused data is better than the theory of independent data sets of that size predicts.
 
     Exact error at α = 0.5 below the forecast with α₀ = α₁ = α, beyond the margin.
     """

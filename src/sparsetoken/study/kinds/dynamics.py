@@ -73,7 +73,7 @@ def trajectory_trial(
 
     sampling = Sampling(bags, replicates)
     options: dict[str, Any] = {"accuracy": accuracy, "tested": descent.rows_at, "sampling": sampling}
-    with warnings.catch_warnings():  # a column says it
+    with warnings.catch_warnings():  # a column has it
         warnings.simplefilter("ignore", UnstableTrainingWarning)
         found = trajectory(task, descent.model, descent.schedule(), descent.loss, descent.start, **options)
     first = found.details.get("unstable_from", math.inf)
@@ -121,7 +121,7 @@ def joint_end_trial(
     """Where joint training ends, in the limit."""
     from ...theory import ReplicaSymmetryWarning, Sampling, statics
 
-    with warnings.catch_warnings():  # a column says it
+    with warnings.catch_warnings():  # a column has it
         warnings.simplefilter("ignore", ReplicaSymmetryWarning)
         end = statics(task, model, alpha, decay, loss, start, sampling=Sampling(bags, replicates))
     return {**_end_row(end), "replicon": end.replicon, "coexist": end.coexist}

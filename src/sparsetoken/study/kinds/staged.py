@@ -221,7 +221,7 @@ def simulate_trial(
 
     settled = chosen.training(task, training)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)  # the column `converged` says it
+        warnings.simplefilter("ignore", NotConvergedWarning)  # see the column `converged`
         result = simulate(task, settled, d, seed, chosen.model, tokens=tokens, deployment=deployment)
     row = result.to_row()
     return {**{name: row[name] for name in SIMULATED}, "converged": float(result.converged)}

@@ -252,8 +252,8 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
 
     It is E[min(pi LR, 1 - pi)] over negative bags, LR the likelihood ratio. With one signal token one of the tokens is
     integrated in closed form (`one_signal_token`). With several, bags are drawn in equal parts from three strengths, 0, theta
-    and one between them at which the test is in doubt, each weighed by its density in the mixture: so that tails of 10^-9 and
-    below need no more draws than errors of a tenth. There the mean over a bag's mean token is in closed form.
+    and one between them at which the test is uncertain, each weighted by its density in the mixture, so that tails of 10^-9
+    need no more draws than errors of a tenth. The mean over a bag's mean token is in closed form.
     """
     theta = task.mean_strength if strength is None else float(strength)
     pi = task.prevalence

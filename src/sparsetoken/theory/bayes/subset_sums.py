@@ -44,8 +44,8 @@ def few_signal_tokens(
     P(v_1 = 1 | t) = x_1 e_{R-1}/(x_1 e_{R-1} + e_R), e_r the elementary symmetric polynomials of the other tokens. They are
     built token by token in log-odds relative to a log z at which R tokens are members on average: e_r z^r is divided by
     prod (1 + z x_l), so that nothing overflows. The bulk of a long bag enters first, through its power sums
-    p_j = sum x^j: r e_r = sum_j (-1)^(j-1) p_j e_{r-j}. Its tokens are small beside the drawn ones, and three powers do.
-    Where most tokens are members, the others are chosen instead, with weights 1/x.
+    p_j = sum x^j: r e_r = sum_j (-1)^(j-1) p_j e_{r-j}. Its tokens are small compared with the drawn ones, so three powers
+    suffice. Where most tokens are members, the others are chosen instead, with weights 1/x.
     """
     R = size or signal.shape[-1]
     explicit = root * np.concatenate([signal, draws.others.tokens], axis=-1)

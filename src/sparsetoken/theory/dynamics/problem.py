@@ -194,8 +194,8 @@ def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, 
     """Signs (probes, r, L, N), independent over bags, tokens and directions.
 
     Where the probes are a power of two, a token's directions (as many as there are probes) take different columns of a
-    Hadamard matrix over the probes: what one direction does to another at the same token then cancels between the probes
-    instead of adding noise. At four probes that takes away a third of the variance of the test error.
+    Hadamard matrix over the probes: the response of one direction to another at the same token then cancels between the probes
+    instead of adding noise.
     """
     common = 1 if not probes & (probes - 1) else probes
     signs = 2 * rng.integers(0, 2, (common, rank, length, bags), dtype=np.int8) - 1

@@ -176,7 +176,7 @@ def trajectory(
         if needed > MOST_REPLICATES:
             accuracy_missed(
                 f"accuracy {accuracy:g} on the test error would take about {needed} replicates of {count} bags, and "
-                f"{MOST_REPLICATES} are allowed: ask for at least {SAFETY * scatter / np.sqrt(MOST_REPLICATES):.1e}; the "
+                f"{MOST_REPLICATES} are allowed: use at least {SAFETY * scatter / np.sqrt(MOST_REPLICATES):.1e}; the "
                 f"standard error is {scatter / np.sqrt(len(rows)):.1e} after {len(rows)} replicates",
                 strict=False,
             )

@@ -93,7 +93,7 @@ class ErmResult(ReadoutResult[Law]):
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`, like all fields down to `tested`; `model` is the law's name.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
-        See there. `overlap` and `cosine` need a law that knows gamma; standard errors come from the law's sampling.
+        See there. `overlap` and `cosine` need a law with gamma in its parameters; standard errors come from the law's sampling.
     residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
         As in `fixed_point.readout.ReadoutResult`; the unknowns are x = (m_q, m_u, log nu, b, log V).
     V : float

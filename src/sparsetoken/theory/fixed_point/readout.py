@@ -83,7 +83,7 @@ class Accuracy:
         """Raise or warn: the standard error is too large at the finest sampling."""
         accuracy_missed(
             f"accuracy {self.test_error:g} on the test error is not reached: standard error {error:.1e} {where}; "
-            f"ask for at least {SAFETY * error:.1e}",
+            f"use at least {SAFETY * error:.1e}",
             self.strict,
         )
 
@@ -169,7 +169,7 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         Parameters
         ----------
         law : law or Task
-            The law of the test bags, of the training's kind and seen by the same queries; a task stands for this classifier's
+            The law of the test bags, of the training's kind and with the same queries; a task means this classifier's
             law on its bags.
         bias_shift : float
             Added to the trained bias.
