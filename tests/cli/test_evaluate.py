@@ -40,11 +40,12 @@ def test_evaluate_begins_with_a_verdict(folder, command):
     assert code == 0 and "no evidence of a signal" in " ".join(out.split("\nnoise.csv")[0].split())
 
 
-def test_evaluate_keeps_to_80_columns(folder, command, monkeypatch):
+def test_evaluate_says_beforehand_how_long_it_takes_and_keeps_to_80_columns(folder, command, monkeypatch):
+    monkeypatch.setattr("sparsetoken.cli.evaluate.LONG", 0.0)
     monkeypatch.setenv("COLUMNS", "80")
     wanted = ("-m", "max-pool LR", "-m", "attention", "--folds", 2, "--repeats", 1)
-    code, out, _ = command("evaluate", folder / "bags.csv", *wanted)
-    assert code == 0
+    code, out, err = command("evaluate", folder / "bags.csv", *wanted)
+    assert code == 0 and err.splitlines()[0].startswith("learner 1 of 2: about ") and "for 2 fits" in err
     assert max(map(len, out.splitlines())) <= 80 and out.count("max-pool LR") <= 3  # one table
 
 

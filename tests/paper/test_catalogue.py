@@ -280,7 +280,7 @@ def test_attention_exponent_below_pooling(exponent, verdict):
     }
     assert fits["attention"].slope == pytest.approx(0.1, abs=0.02)
     with pytest.MonkeyPatch.context() as patch:
-        shifted = {**fits, "attention": fits["attention"].__class__(exponent, 0.01, 0.0, 0.0, 0.0, 1)}
+        shifted = {**fits, "attention": fits["attention"].__class__(exponent, 0.01, 0.0, 0.0)}
         patch.setattr(separation, "trained_fit", lambda _, model: shifted[model])
         assert separation.attention_exponent(tables).verdict == verdict
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,13 @@ import typer
 
 from . import OWN_BAGS, app
 from .bag_files import LabelledBags, in_words, is_regression
-from .console import deliver, echo_text, print_table
+from .console import deliver, echo, echo_text, print_table
 from .options import SEED, DrawnFiles, with_options
 
 CLEARLY = 2.0  # standard errors beyond which a difference between two learners counts as clear
 EVIDENCE = 3.0  # standard errors for evidence of a signal: the best of ten learners is often two above by chance
+
+LONG = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
 
 @app.command(rich_help_panel=OWN_BAGS)
@@ -94,7 +97,7 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
     else:
         splits = stratified_splits(read.labels, *plan, read.groups)
         steps = cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups)
-    found = _finished(steps, len(makers) * len(splits) * plan[0])
+    found = _finished(steps, len(makers), len(splits) * plan[0])
     return sorted(found, key=lambda e: -e.r2 if numbers else (-e.accuracy, -e.auc))
 
 
@@ -102,18 +105,27 @@ def _prepared(given: LabelledBags, name: str, make: Callable[[], Any]) -> Any:
     return given.prepared(name, make())
 
 
-def _finished(steps: Iterator[Any], fits: int) -> list[Any]:
-    """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None)."""
+def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
+    """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None).
+
+    After a learner's first fit, a line on standard error estimates the time of all its fits where that is long.
+    """
     from .._core.workers import progress
 
     found: list[Any] = []
     with progress() as add:
-        advance = add("cross-validating", fits)
+        advance, begun, first = add("cross-validating", learners * fits), time.monotonic(), True
         for step in steps:
-            if step is None:
-                advance(1)
-            else:
+            if step is not None:
                 found.append(step)
+                begun, first = time.monotonic(), True
+                continue
+            advance(1)
+            seconds = (time.monotonic() - begun) * fits
+            if first and seconds > LONG:
+                place = f"learner {len(found) + 1} of {learners}"
+                echo(f"{place}: about {seconds / 60:.0f} min for {fits} fits (fewer with --folds, --repeats)", err=True)
+            first = False
     return found
 
 

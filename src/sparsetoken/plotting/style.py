@@ -44,6 +44,26 @@ _LEARNT = ("eigenvector", "products:2", "products:3", "positive_eigenvector")
 _QUALIFIED = {"trained": "trained", "known": "known signal"}  # "trained:attention" and the like
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
 OTHER_MARKER = "diamond"
+# Fields and measures -> their names on axes.
+AXES = {
+    "alpha0": "samples of the two steps per dimension, α₀ = n₀/d",
+    "alpha1": "samples of the readout per dimension, α₁ = n₁/d",
+    "alpha": "samples per dimension, α = n/d",
+    "test_error": "test error",
+    "train_loss": "training loss",
+    "cosine_q": "cos(q₂, ξ)",
+    "cosine_w": "cos(w₁, ξ)",
+    "length": "tokens per bag, L",
+    "strength": "signal strength θ",
+    "prevalence": "prevalence π",
+    "cosine": "cosine of query and signal, γ",
+    "sharpness": "inverse temperature k = β‖q‖",
+    "beta": "inverse temperature of the softmax, β",
+    "ridge": "ridge λ",
+    "eta_w": "learning rate η_w",
+    "eta_b": "learning rate η_b",
+    "eta_q": "learning rate η_q",
+}
 # Other names for the same thing in tables and plans.
 _ALIASES = {"optimal": "bayes", "reachable": "message_passing"}
 

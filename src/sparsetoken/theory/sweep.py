@@ -23,7 +23,7 @@ from ..classifiers import classifier
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
 from ..plotting.show import Shown, axes_for, legend_above
-from ..plotting.style import colour, label
+from ..plotting.style import AXES, colour, label
 from ..task import Task
 from ..training import Training
 from .fixed_point.erm import erm
@@ -121,7 +121,7 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
         values = [row[x] for row in self]
         if min(values) > 0 and max(values) / min(values) > 50:
             ax.set_xscale("log")
-        ax.set(xlabel=x, ylabel="test error")
+        ax.set(xlabel=AXES.get(x, x.replace("_", " ")), ylabel="test error")
         ax.set_ylim(bottom=0)
         ax.grid(alpha=0.3)
         legend_above(ax)

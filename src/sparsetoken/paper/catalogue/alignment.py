@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
-from ...plotting.style import INK, OTHER_COLOURS, colour
+from ...plotting.style import AXES, INK, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import (
     LineFit,
@@ -28,7 +28,7 @@ from ...study.study import Grid, Study, sized
 from ...study.verdicts import quantile, worst
 from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 from .common import Resolution, both, listed, ordered, pair
-from .figures import AXES, largest, overlay
+from .figures import largest, overlay
 
 
 @sized(quick=([2000, 4000], 20), full=([10000, 20000], 50))

@@ -8,13 +8,13 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Histogram, Layer, Line, Panel, Points
-from ...plotting.style import colour
+from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, Study, sized
 from ..results import ALIGNMENT, TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, power_law
-from .figures import AXES, GREY, largest, level, overlay, spots
+from .figures import GREY, largest, level, overlay, spots
 
 SHARPNESS = 2.0
 SHOWN = 8.0  # α₀ whose whole law is drawn and judged

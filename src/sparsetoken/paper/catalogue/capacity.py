@@ -15,14 +15,14 @@ import pandas as pd
 
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import OTHER_COLOURS, colour, marker, plain_number
+from ...plotting.style import AXES, OTHER_COLOURS, colour, marker, plain_number
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, limits_of, near, predictions_of, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, quantile, worst
 from ..results import CAPACITY, TEST_ERROR, checked, stated_of
 from .common import ALIKE, MODELS, OURS, Resolution, exact, listed, ordered, pair, power_law
-from .figures import AXES, GREY, estimates, level, overlay
+from .figures import GREY, estimates, level, overlay
 
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
 OVER_CAPACITY = "samples over predicted capacity, α/α*"

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Layer, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import larger, means_of, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import worst
 from .common import OURS, Resolution, exact, listed, ordered, pair
-from .figures import AXES, GREY, largest, level, overlay
+from .figures import GREY, largest, level, overlay
 
 # The task of the study `anti-alignment`, with the default rates.
 STEPS: dict[str, Any] = {

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 
 from ...plotting.panels import Layer, Line, Panel, Rule
-from ...plotting.style import colour, marker
+from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
 from ...study.study import Grid, Study, sized
 from ..results import MISALIGNED, TEST_ERROR, checked
 from .common import MODELS, OURS, TEN_TOKENS, exact, listed, ordered, pair
-from .figures import AXES, by_model, first_crossing, largest, level, spots
+from .figures import by_model, first_crossing, largest, level, spots
 
 SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.

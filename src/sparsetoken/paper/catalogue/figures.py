@@ -13,25 +13,6 @@ from ...plotting.style import colour, marker
 from ...study.criteria import ValueWithError, select
 from .common import MODELS
 
-AXES = {
-    "alpha0": "samples of the two steps per dimension, α₀ = n₀/d",
-    "alpha1": "samples of the readout per dimension, α₁ = n₁/d",
-    "alpha": "samples per dimension, α = n/d",
-    "test_error": "test error",
-    "train_loss": "training loss",
-    "cosine_q": "cos(q₂, ξ)",
-    "cosine_w": "cos(w₁, ξ)",
-    "length": "tokens per bag, L",
-    "strength": "signal strength θ",
-    "prevalence": "prevalence π",
-    "cosine": "cosine of query and signal, γ",
-    "sharpness": "inverse temperature k = β‖q‖",
-    "beta": "inverse temperature of the softmax, β",
-    "ridge": "ridge λ",
-    "eta_w": "learning rate η_w",
-    "eta_b": "learning rate η_b",
-    "eta_q": "learning rate η_q",
-}
 GREY = "#777777"  # colours of guides and references
 
 

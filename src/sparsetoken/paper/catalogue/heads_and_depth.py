@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Layer, Line, Panel
-from ...plotting.style import OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
 from ...study.study import Grid, Study
 from . import self_attention
 from .common import OPEN, THEORY_DEGREES, exact, listed, ordered, pair, sharp
-from .figures import AXES, estimates
+from .figures import estimates
 from .separation import KNOWN, TARGET, known, known_ratio, strengths_needed
 
 SHORT, LONG = 8, 32

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
-from ...plotting.style import colour
+from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, means_of, select
 from ...study.study import Grid, Study, sized
 from ..results import TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair
-from .figures import AXES, level, overlay
+from .figures import level, overlay
 
 BASE = {
     **{**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha0": 2.0, "alpha1": 2.0},

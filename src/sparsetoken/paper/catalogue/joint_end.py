@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...plotting.panels import Line, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, means_of, near, predictions_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
 from .common import OPEN, TEN_TOKENS, exact, listed, ordered, pair
-from .figures import AXES, largest, level
+from .figures import largest, level
 
 ALPHA = 2.0
 DECAY = {"attention": 0.15, "tied:2": 0.2}  # of the ends that are simulated

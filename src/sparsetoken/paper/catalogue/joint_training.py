@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from ...plotting.panels import Layer, Line, Panel
-from ...plotting.style import OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import worst
 from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, theory_of
-from .figures import AXES, level, overlay, spots
+from .figures import level, overlay, spots
 
 STEPS = 30
 DECAY = 0.2

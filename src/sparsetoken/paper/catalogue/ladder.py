@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import REFERENCE, colour, label
+from ...plotting.style import AXES, REFERENCE, colour, label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import fit_line, limits_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import equal_verdict, quantile, worst
 from .common import OPEN, OURS, sharp
-from .figures import AXES
 
 PLAIN: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0}
 LENGTHS = [10**i for i in range(2, 7)]

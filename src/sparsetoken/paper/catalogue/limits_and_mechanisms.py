@@ -9,13 +9,13 @@ import pandas as pd
 
 from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import OTHER_COLOURS, colour, loss_label
+from ...plotting.style import AXES, OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import worst
 from .common import ALIKE, FULL_BAGS, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, exact, listed, ordered, pair, theory_of
-from .figures import AXES, estimates, overlay, spots
+from .figures import estimates, overlay, spots
 
 
 @sized(quick=([150, 300], 24, [100, 200], 36), full=([500, 1000], 10, [500, 1000], 20))

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from ...plotting.panels import Layer, Line, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour, marker
+from ...plotting.style import AXES, OTHER_COLOURS, colour, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, format_value, greater_verdict, quantile, worst
 from .common import OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair
-from .figures import AXES, GREY, level, spots
+from .figures import GREY, level, spots
 
 NEAREST, FURTHEST = 10, 1000  # tokens per bag: those of the training, and a hundred times as many
 

@@ -10,13 +10,12 @@ import pandas as pd
 
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import REFERENCE, colour, label, marker
+from ...plotting.style import AXES, REFERENCE, colour, label, marker
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import format_value, worst
 from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair
-from .figures import AXES
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
 CLASSIFIERS = ["attention", "elementwise", "pooled", "vectorized"]

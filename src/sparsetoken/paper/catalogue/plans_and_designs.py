@@ -15,12 +15,12 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid, Study, sized
 from .common import FEW_BAGS, FULL_BAGS, OPEN, OURS, TEN_TOKENS, THEORY_DEGREES, Resolution, exact, listed, ordered
-from .figures import AXES, GREY
+from .figures import GREY
 
 ALPHA = 4.0
 # The criteria were chosen on strengths 5 and 3, prevalence 0.1 and length 100.

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import OTHER_COLOURS, loss_label
+from ...plotting.style import AXES, OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import within_verdict, worst
 from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, listed, ordered, theory_of
-from .figures import AXES, estimates
+from .figures import estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
 ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in each

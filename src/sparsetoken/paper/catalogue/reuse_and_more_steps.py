@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...plotting.panels import Layer, Line, Panel
-from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
+from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, predictions_of
 from ...study.study import Grid, Study, sized
@@ -25,7 +25,7 @@ from .common import (
     pair,
     theory_of,
 )
-from .figures import AXES, estimates, overlay, spots
+from .figures import estimates, overlay, spots
 
 RIDGE, ETA_Q = 0.1, 25.0
 # The convex readout as gradient descent with momentum: after 38 steps it has moved by less than 6e-4 over the last ten.

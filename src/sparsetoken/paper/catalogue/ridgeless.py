@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Histogram, Layer, Line, Panel, Points, Rule
-from ...plotting.style import colour, marker
+from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
     LineFit,
@@ -27,7 +27,7 @@ from ...study.criteria import (
 from ...study.study import Grid, Study, sized
 from ..results import RATES
 from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair
-from .figures import AXES, by_model, largest
+from .figures import by_model, largest
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
 SQUARE = {**TEN_TOKENS, "loss": "square"}

@@ -14,14 +14,14 @@ from scipy.special import ndtri
 
 from ..._core.averages import combined_degrees, extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import colour, marker
+from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, judge_slope, limits_of, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
 from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 from .common import MODELS, OURS, THEORY_DEGREES, Resolution, Source, exact, listed, near_slope, ordered, pair, sharp
-from .figures import AXES, GREY, by_model
+from .figures import GREY, by_model
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
