@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from typing import Any
@@ -24,12 +25,27 @@ def table(name: str) -> str:
     if name == "cluster-100gb":
         lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         return _cluster([json.loads(line) for line in lines])
+    if name in ("plans", "forecast_backtest"):
+        return _judged(name)
     file = RESULTS / f"{name}.json"
     if not file.exists():
         raise FileNotFoundError(f"no result {name!r}: `python -m benchmarks {name} --json` measures it")
     measured = json.loads(file.read_text(encoding="utf-8"))
     lines = _timings(measured["rows"]) if "ours" in measured["rows"][0] else _plain(measured["rows"])
     return f"*{origin(measured)}*\n\n{_markdown(lines)}"
+
+
+def _judged(name: str) -> str:
+    """Measured cases, judged anew: those of plans as they were recorded, learning curves with the present extrapolation."""
+    if name == "plans":
+        from . import plans
+
+        with (RESULTS / "plans.csv").open(newline="") as file:
+            return plans.summary(list(csv.DictReader(file))) + "\n"
+    from . import forecast_backtest as backtest
+
+    lines = (RESULTS / "forecast_backtest.jsonl").read_text(encoding="utf-8").splitlines()
+    return backtest.summary([backtest.judged(json.loads(line)) for line in lines]) + "\n"
 
 
 def _markdown(lines: list[list[str]]) -> str:
