@@ -118,7 +118,7 @@ def test_a_fit_in_words(folder, command):
 
 def test_which_class_carries_the_signal_is_said(folder, command):
     code, out, _ = command("fit", folder / "bags.csv", "-m", "attention", "-o", folder / "m.skops")
-    assert code == 0 and "bags of class yes carry the signal" in out
+    assert code == 0 and "bags of class yes seem to carry the signal" in out
 
 
 @pytest.mark.parametrize("treatment", ["drop-token", "impute"])
