@@ -14,6 +14,7 @@
   let current = null; // key of the state that the fields show
   let drawn = null; // key of the state whose answer is on the screen
   let looks = "no"; // how that answer leaves the plot, see stale()
+  let clicked = null; // id of the button that was clicked last
   let pending = false; // a field has been touched and its state is not known yet
   let turn = 0;
   let timer = null;
@@ -98,7 +99,9 @@
     const names = states.filter((one) => one.id.startsWith("in-")).map((one) => one.id.slice(3));
     const words = states.find((one) => one.id === "words").value;
     const values = valuesOf(states);
-    const id = triggered();
+    // Quick clicks reach this as one call: the last of them counts.
+    const ids = context().triggered.map((one) => one.prop_id.split(".")[0]);
+    const id = ids.includes(clicked) ? clicked : triggered();
     let changes = {};
     note = "";
     if (id.startsWith("tab-")) changes = { view: id.slice(4) };
@@ -137,6 +140,11 @@
     }
     return query.toString();
   }
+
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest && event.target.closest("button[id]");
+    if (button) clicked = button.id;
+  }, true);
 
   /* The plot is dimmed from the very event that touches a field; a touch that changes nothing brings it back. */
   document.addEventListener("input", function (event) {
