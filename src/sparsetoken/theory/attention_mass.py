@@ -60,17 +60,7 @@ class AttentionMass(Shown):
         return pd.DataFrame([row | {"amplification": self.amplification}])
 
     def plot(self, ax: Any = None) -> Any:
-        """The law of the mass in positive bags, with the mass under uniform attention.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The law of the mass in positive bags, with the mass under uniform attention."""
         ax = axes_for(ax)
         edges = np.linspace(0.0, 1.0, BINS + 1)
         shares, _ = self.shares(edges)

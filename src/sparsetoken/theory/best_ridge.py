@@ -52,17 +52,7 @@ class BestRidge(Result):
     result: ErmResult | HeadsResult | ColouredResult = field(compare=False, metadata=NOT_PLAIN)
 
     def plot(self, ax: Any = None) -> Any:
-        """The readout at that ridge, as its own `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The readout at that ridge, as its own `plot`."""
         ax = self.result.plot(ax)
         ax.set_title(f"{ax.get_title()}, ridge {self.ridge:.3g}")
         return ax

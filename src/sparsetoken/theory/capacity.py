@@ -79,17 +79,7 @@ class Capacity(Result):
         return f"alpha* {self.alpha:.4g}{spread}"
 
     def plot(self, ax: Any = None) -> Any:
-        """alpha* as a point.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """alpha* as a point."""
         ax = draw_shares(axes_for(ax, (6.0, 1.6)), ["capacity"], [self.alpha], [self.standard_error], MEASURED)
         ax.set_xlabel("samples per dimension α*, with two standard errors")
         return ax

@@ -113,17 +113,7 @@ class Design(Shown):
         return self.trajectory.frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """The confirmed run over the steps, as `Trajectory.plot`, with the Bayes limit.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The confirmed run over the steps, as `Trajectory.plot`, with the Bayes limit."""
         ax = self.trajectory.plot(ax)
         ax.axhline(self.bayes_error, color=REFERENCE, linestyle="--", label="Bayes limit")
         legend_above(ax)

@@ -94,17 +94,7 @@ class Gradient(Shown, dict[str, float]):
         return table.assign(change_per_ten_percent=TEN_PERCENT * table["value"] * table["derivative"])
 
     def plot(self, ax: Any = None) -> Any:
-        """What ten per cent more of each parameter change in the test error, to first order, with two standard errors.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """What ten per cent more of each parameter change in the test error, to first order, with two standard errors."""
         ax = axes_for(ax)
         table = self.frame()
         places = np.arange(len(table))[::-1]

@@ -105,17 +105,7 @@ class Ladder(Result):
         return pd.concat(parts, ignore_index=True)
 
     def plot(self, ax: Any = None) -> Any:
-        """What each method needs on logarithmic axes; dashed, the exponents of long bags where they are known.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """What each method needs on logarithmic axes; dashed, the exponents of long bags where they are known."""
         ax = axes_for(ax)
         for place, (method, needed) in enumerate(self.needed.items()):
             shown = np.isfinite(needed) & (needed > 0)

@@ -78,17 +78,7 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
         return table[["model", *self.over, *kept]] if len(table) else table
 
     def plot(self, ax: Any = None) -> Any:
-        """The test error against the first field that holds numbers: one line per model and value of the others.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The test error against the first field that holds numbers: one line per model and value of the others."""
         numeric = [name for name in self.over if all(isinstance(row[name], Real) for row in self)]
         if not numeric or not self:
             raise ValueError("a plot needs rows over a field that holds numbers")

@@ -86,17 +86,7 @@ class BayesLimit(Result):
         return f"{words}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g}"
 
     def plot(self, ax: Any = None) -> Any:
-        """The two test errors: the best possible one, and message passing's.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The two test errors: the best possible one, and message passing's."""
         values = {"bayes": "test_error", "message_passing": "reachable_test_error"}
         ax = draw_shares(
             axes_for(ax, (6.0, 2.2)),

@@ -97,17 +97,7 @@ class Oracle(Shown):
         return pd.DataFrame(rows)
 
     def plot(self, ax: Any = None) -> Any:
-        """The rules' test errors with two standard errors.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The rules' test errors with two standard errors."""
         table = self.frame()
         names, colours = map(label, _RULES), [colour(name) for name in _RULES]
         ax = draw_shares(axes_for(ax, (6.0, 3.6)), list(names), table["test_error"], table["standard_error"], colours)

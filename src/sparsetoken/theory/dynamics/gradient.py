@@ -86,17 +86,7 @@ class TrajectoryGradient(Shown):
         return pd.DataFrame(self._slopes()).rename_axis("step").reset_index()
 
     def plot(self, ax: Any = None) -> Any:
-        """The derivatives over the steps.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The derivatives over the steps."""
         ax = axes_for(ax)
         for place, (name, values) in enumerate(self._slopes().items()):
             ax.plot(np.arange(len(values)), values, ".-", color=colour(name, place), label=name)
