@@ -48,7 +48,7 @@ def test_criteria_of_two_normals_are_the_closed_forms():
     drawn = rng.normal(gap, size=(16, 20_000)), rng.normal(size=(16, 20_000))
     for name, value in expected.items():
         criterion = Criterion.of(name)
-        assert criterion.of_gaussians(gaussian_population(0.2, gap, 0.0, 1.0, 1.0)) == pytest.approx(value, abs=1e-8)
+        assert criterion.of_gaussians(gaussian_population(0.2, gap, 0.0, 1.0)) == pytest.approx(value, abs=1e-8)
         measured = criterion.of_scores(*drawn, 0.2)
         # 5 standard errors: a false alarm once in a million; the threshold chosen on the draws lowers errors slightly
         assert abs(measured.loss - value) < 5 * measured.standard_error + 2e-4
@@ -64,6 +64,6 @@ def test_criteria_of_a_trained_readout_follow_its_score_law():
     for name in ("threshold_error", "balanced_error", "auc", "sensitivity@0.8"):
         criterion = Criterion.of(name)
         assert criterion.of_readout(result).loss == pytest.approx(
-            criterion.of_gaussians(gaussian_population(0.2, gap, 0.0, 1.0, 1.0)), abs=1e-6
+            criterion.of_gaussians(gaussian_population(0.2, gap, 0.0, 1.0)), abs=1e-6
         )
     assert Criterion.of("threshold_error").of_readout(result).loss <= result.test_error

@@ -93,10 +93,10 @@ def last_that_holds(
     return FOUND, good
 
 
-def least_on_grid(function: Callable[[float], Any], grid: np.ndarray, precision: float) -> tuple[float, float]:
+def least_on_grid(function: Callable[[float], Any], grid: np.ndarray, precision: float = 1e-4) -> tuple[float, float]:
     """Where a function is least, and its value there: the best of rising places, refined between its neighbours.
 
-    `precision` is that of the place, as a share of the distance between the neighbours.
+    `precision` is that of the place, as a share of the distance between the neighbours: the function is flat at its minimum.
     """
     from scipy.optimize import minimize_scalar
 

@@ -31,7 +31,6 @@ LEAST_POINTS = 16  # of the rarest kind of bags: enough for an error that counts
 NUMBERS_AT_A_TIME = 1 << 22  # most numbers held at a time where draws are processed in pieces: 32 MB
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
 _BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
-_ROOT_SEED = 20250925
 _NO_ZERO, _NO_ONE = 1e-16, 1 - 1e-16  # uniforms are kept away from 0 and 1, where the normal quantile is infinite
 
 
@@ -230,7 +229,7 @@ def draw_blocks(length: int, sparsity: int, points: int, common: bool = False) -
 
 
 def _seeds(length: int, sparsity: int, points: int) -> list[np.random.SeedSequence]:
-    return seed_of(_ROOT_SEED, length, sparsity, points).spawn(REPLICATES)
+    return seed_of(20250925, length, sparsity, points).spawn(REPLICATES)
 
 
 def bytes_of_draws(length: int, sparsity: int, points: int) -> int:

@@ -32,7 +32,6 @@ from .signals import Signals, real_array
 from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of
 
 MAXIMUM_POINTS = 1 << 14  # draws per replicate and class: a node holds H (D + E + H) numbers
-_ROOT_SEED = 20251115
 
 
 class HeadNodes(NamedTuple):
@@ -92,7 +91,7 @@ class HeadsLaw(SampledLaw[HeadNodes]):
 
     def _make(self, points: int) -> HeadNodes:
         replicates = []
-        seeds = seed_of(_ROOT_SEED, self.kind.length, self.heads, points).spawn(REPLICATES)
+        seeds = seed_of(20251115, self.kind.length, self.heads, points).spawn(REPLICATES)
         for seed in seeds:
             rng = np.random.Generator(np.random.SFC64(seed))
             positive, negative = (self._bags(rng, points, label) for label in (True, False))

@@ -22,12 +22,7 @@ from ..classifiers import check_model
 from ..task import Task
 from .draws import EXPLICIT_TOKENS, REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
-from .populations import (
-    attended_mixture,
-    pooled_mixture,
-    uniform_attention_mixture,
-    vectorized_mixture,
-)
+from .populations import attended_mixture, uniform_attention_mixture, vectorized_mixture
 
 # Draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second.
 FIRST_POINTS = 256
@@ -243,7 +238,9 @@ def law_from_nodes(
 
 def pooled_law(task: Task) -> Law:
     """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    return law_of_population(pooled_mixture(task, task.prevalence), name="pooled", task=task, cosine=1.0)
+    return law_of_population(
+        uniform_attention_mixture(task, task.prevalence, 1.0), name="pooled", task=task, cosine=1.0
+    )
 
 
 def vectorized_law(task: Task) -> Law:

@@ -26,7 +26,6 @@ from ..trajectories import mistakes
 from .nodes import ClassColumns, Population
 
 MEASURES = ("test_error", "auc", "sensitivity", "specificity")  # of bag models, in this order
-BIASES = 17  # tried before the best is refined: the error as a function of the bias has one wide valley
 _ALL_PAIRS = 1 << 18  # pairs of a positive and a negative entry that are all compared: some ten milliseconds
 # Steps of the integral over scores in units of the least deviation: exact to 1e-8. Scores farther than this many deviations
 # from an entry's mean do not count.
@@ -63,21 +62,18 @@ def above_zero(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
 
 
 def fresh_measures(
-    positive: ScoreLaw,
-    negative: ScoreLaw,
-    prevalence: float,
-    auc: Callable[[ScoreLaw, ScoreLaw], np.ndarray] | None = None,
+    positive: ScoreLaw, negative: ScoreLaw, prevalence: float, with_auc: bool = True
 ) -> dict[str, np.ndarray]:
     """Measures on fresh bags from the score's law in either class, one value per replicate."""
     sensitivity = positive.average(above_zero(positive.mean, positive.deviation))
     specificity = negative.average(above_zero(-negative.mean, negative.deviation))
-    return {
+    measured = {
         "test_error": prevalence * (1.0 - sensitivity) + (1.0 - prevalence) * (1.0 - specificity),
         "sensitivity": sensitivity,
         "specificity": specificity,
         "balanced_error": 1.0 - 0.5 * (sensitivity + specificity),
-        "auc": (auc or auc_within)(positive, negative),
     }
+    return measured | {"auc": auc_within(positive, negative)} if with_auc else measured
 
 
 def mean_and_scatter(replicates: np.ndarray) -> tuple[float, float]:
@@ -258,7 +254,7 @@ def logistic_shift(scores: np.ndarray, y: np.ndarray, weights: np.ndarray) -> fl
 def best_bias(error: Callable[[float], Any], bias: float, scores: np.ndarray) -> tuple[float, float]:
     """Where the test error is least as a function of the bias, within the reach of the scores, and its value there."""
     reach = float(np.abs(scores).max())
-    return least_on_grid(error, np.linspace(bias - reach, bias + reach, BIASES), 1e-4)
+    return least_on_grid(error, np.linspace(bias - reach, bias + reach, 17))  # it has one wide valley
 
 
 def measures_by_bias(

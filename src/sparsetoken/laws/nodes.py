@@ -8,7 +8,7 @@ training under the other label.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,15 +27,6 @@ class ClassColumns(NamedTuple):
     weight: Any
     offset: Any
 
-    @property
-    def replicates(self) -> int:
-        """Number of independent replicates."""
-        return self.T.shape[0]
-
-    def average(self, values) -> Any:
-        """Weighted mean of `values` over the entries of each replicate."""
-        return (self.weight * values).sum(-1)
-
 
 @dataclass(frozen=True, eq=False)
 class Population:
@@ -50,7 +41,7 @@ class Population:
     @property
     def replicates(self) -> int:
         """Number of independent replicates."""
-        return self.positive.replicates
+        return len(self.positive.T)
 
     def classes(self) -> tuple[tuple[float, Any, ClassColumns], ...]:
         """(label, probability, columns) of both classes: what fresh bags are tested on."""
@@ -75,6 +66,10 @@ class Population:
             (-1.0, down * as_negative[0], self.positive),
             (-1.0, down * as_negative[1], self.negative),
         )
+
+    def mapped(self, change: Callable[[ClassColumns], ClassColumns]) -> Population:
+        """With the values of both classes changed alike."""
+        return replace(self, positive=change(self.positive), negative=change(self.negative))
 
     def as_tested(self) -> Population:
         """The same bags with their true labels at the true prevalence."""
@@ -110,12 +105,12 @@ def nodes_of(population: Population) -> Nodes:
     return Nodes(*(xp.concatenate(part, axis=1) for part in parts))
 
 
-def gaussian_population(prevalence, mean_positive, S_positive, kappa: float, tau: float) -> Population:
-    """One exact entry per class: T = mean_positive 1{y=+1} + tau g, S = S_positive 1{y=+1}, the same kappa for both."""
+def gaussian_population(prevalence, mean_positive, S_positive, kappa: float) -> Population:
+    """One exact entry per class: T = mean_positive 1{y=+1} + kappa g, S = S_positive 1{y=+1}, the same kappa for both."""
     xp = namespace(prevalence, mean_positive, S_positive)
 
     def columns(T, S) -> ClassColumns:
-        return ClassColumns(*(xp.full((1, 1), v) for v in (T, S, kappa, tau, 1.0, 0.5)))
+        return ClassColumns(*(xp.full((1, 1), v) for v in (T, S, kappa, kappa, 1.0, 0.5)))
 
     return Population(columns(mean_positive, S_positive), columns(0.0, 0.0), prevalence)
 
@@ -162,4 +157,4 @@ def with_shared_noise(population: Population, correlation: float) -> Population:
 
         return c._replace(T=rest**0.5 * c.T, S=rest**0.5 * c.S, kappa=spread(c.kappa), tau=spread(c.tau))
 
-    return replace(population, positive=columns(population.positive), negative=columns(population.negative))
+    return population.mapped(columns)

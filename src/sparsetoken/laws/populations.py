@@ -6,7 +6,6 @@ They run on Python floats or, for derivatives, on JAX scalars: everything but th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,27 +15,6 @@ from ..task import BagKind, Task
 from .draws import CACHE_BYTES, LEAST_POINTS, TokenDraws, bytes_of_draws, draw_blocks, token_draws
 from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
 from .statistics import Activation, drawn_population
-
-
-def pooled_population(length: int, sparsity: int, strength, prevalence) -> Population:
-    """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    return gaussian_population(prevalence, strength * sparsity / length, 0.0 * strength, length**-0.5, length**-0.5)
-
-
-def vectorized_population(length: int, sparsity: int, strength, prevalence) -> Population:
-    """All L d coordinates: kappa = 1, T = theta R/sqrt(L) 1{y=+1} + g, in dimension L d."""
-    return gaussian_population(prevalence, strength * sparsity / length**0.5, 0.0 * strength, 1.0, 1.0)
-
-
-def uniform_attention_population(
-    length: int, sparsity: int, strength, prevalence, cosine, level: float = 1.0
-) -> Population:
-    """Attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1): the mean, in the query's
-    coordinates."""
-    xp = namespace(strength, prevalence, cosine)
-    mean, scale = level * strength * sparsity / length, abs(level) * length**-0.5
-    across = xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0))
-    return gaussian_population(prevalence, cosine * mean, mean * across, scale, scale)
 
 
 def attended_population(
@@ -87,21 +65,30 @@ def population_of(
     return with_shared_noise(mixed, task.correlation if shared_noise else 0.0)
 
 
-def pooled_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | None = None) -> Population:
-    """`pooled_population` of every kind of bags of a task."""
-    return population_of(task, lambda kind: pooled_population(*kind[:3], prevalence), kinds)
-
-
 def vectorized_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | None = None) -> Population:
-    """`vectorized_population` of every kind of bags of a task, which must have one length and independent tokens."""
-    return population_of(task, lambda kind: vectorized_population(*kind[:3], prevalence), kinds)
+    """All L d coordinates: kappa = 1, T = theta R/sqrt(L) 1{y=+1} + g, in dimension L d; one length, independent tokens."""
+
+    def single(kind: BagKind) -> Population:
+        L, R, theta, _ = kind
+        return gaussian_population(prevalence, theta * R / L**0.5, 0.0 * theta, 1.0)
+
+    return population_of(task, single, kinds)
 
 
 def uniform_attention_mixture(
     task: Task, prevalence: Any, cosine: Any, level: float = 1.0, kinds: Sequence[BagKind] | None = None
 ) -> Population:
-    """`uniform_attention_population` of every kind of bags of a task."""
-    mixed = population_of(task, lambda kind: uniform_attention_population(*kind[:3], prevalence, cosine), kinds)
+    """`level` times the mean of the tokens: kappa^2 = 1/L, T = gamma theta R/L 1{y=+1} + g/sqrt(L).
+
+    Pooling, with gamma = 1, and attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1).
+    """
+
+    def single(kind: BagKind) -> Population:
+        L, R, theta, _ = kind
+        xp, mean = namespace(theta, prevalence, cosine), theta * R / L
+        return gaussian_population(prevalence, cosine * mean, mean * xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0)), L**-0.5)
+
+    mixed = population_of(task, single, kinds)
     return mixed if level == 1.0 else _scaled(mixed, level)
 
 
@@ -138,11 +125,9 @@ def attended_mixture(
 def _scaled(population: Population, factor: float) -> Population:
     """The population with all features `factor` times as large."""
     size = abs(factor)
-    positive, negative = (
-        c._replace(T=factor * c.T, S=factor * c.S, kappa=size * c.kappa, tau=size * c.tau)
-        for c in (population.positive, population.negative)
+    return population.mapped(
+        lambda c: c._replace(T=factor * c.T, S=factor * c.S, kappa=size * c.kappa, tau=size * c.tau)
     )
-    return replace(population, positive=positive, negative=negative)
 
 
 def points_of_kinds(task: Task, points: int) -> list[int]:

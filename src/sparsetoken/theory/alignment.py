@@ -19,8 +19,6 @@ from .recovery import method_of
 from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, bag_groups, first_step, second_step
 
 DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-TRIES = 40  # attempts to draw the labels for each draw that holds both classes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -200,7 +198,7 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
         n0=n0,
         spread={name: float(x.std(ddof=1)) for name, x in numbers.items()},
         share_negative=float(np.mean(cosine_q < 0)),
-        quantiles={f"{q:g}": float(np.quantile(cosine_q, q)) for q in QUANTILES},
+        quantiles={f"{q:g}": float(np.quantile(cosine_q, q)) for q in (0.05, 0.25, 0.5, 0.75, 0.95)},
         errors={name: float(standard_error(x)) for name, x in numbers.items()},
         cosines=cosine_q,
         norms=norm_q,
@@ -210,7 +208,7 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
 def enough(with_both_classes: Callable[[int], Iterable[Any]], count: int) -> Iterator[Any]:
     """`count` results from calls numbered 0, 1, ..; each call draws `count` and drops those with a single class."""
     made = 0
-    for attempt in range(TRIES):
+    for attempt in range(40):
         for result in with_both_classes(attempt):
             yield result
             made += 1

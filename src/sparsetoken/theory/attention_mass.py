@@ -20,8 +20,6 @@ from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import REFERENCE, colour
 from ..task import Task
 
-BINS = 20  # of the picture
-
 
 @dataclass(frozen=True, repr=False)
 class AttentionMass(Shown):
@@ -62,9 +60,9 @@ class AttentionMass(Shown):
     def plot(self, ax: Any = None) -> Any:
         """The law of the mass in positive bags, with the mass under uniform attention."""
         ax = axes_for(ax)
-        edges = np.linspace(0.0, 1.0, BINS + 1)
+        edges = np.linspace(0.0, 1.0, 21)
         shares, _ = self.shares(edges)
-        ax.bar(edges[:-1], shares, width=1 / BINS, align="edge", color=colour("attention"), label="positive bags")
+        ax.bar(edges[:-1], shares, width=edges[1], align="edge", color=colour("attention"), label="positive bags")
         ax.axvline(self.uniform, color=REFERENCE, linestyle="--", label="uniform attention")
         ax.set(xlim=(0, 1), xlabel="attention mass on the signal tokens", ylabel="share of bags")
         legend_above(ax)

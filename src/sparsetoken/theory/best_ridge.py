@@ -21,10 +21,6 @@ from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
 from .fixed_point.readout import DEFAULT_ACCURACY, WarmStart
 
-LOWEST, HIGHEST = 1e-6, 1e3  # default range of the search
-_PRECISION = 0.01  # of the bracket of log ridge, two decades wide: at the minimum the test error is flat
-_SPACING = 10.0  # factor between the ridges that bracket the minimum
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BestRidge(Result):
@@ -67,8 +63,8 @@ def best_ridge(
     alpha: float,
     loss: str | Loss = "logistic",
     *,
-    low: float = LOWEST,
-    high: float = HIGHEST,
+    low: float = 1e-6,
+    high: float = 1e3,
     accuracy: float = DEFAULT_ACCURACY,
 ) -> BestRidge:
     """The ridge lambda with the least test error of (1/n) sum_i l(<w, f_i> + b; y_i) + (lambda/2) ||w||^2.
@@ -105,11 +101,12 @@ def best_ridge(
         return solved[-1][1].test_error
 
     # From the high end, where a fixed point is found at once, downwards.
-    places = np.linspace(math.log(low), math.log(high), 2 + int(math.log(high / low) / math.log(_SPACING)))
+    places = np.linspace(math.log(low), math.log(high), 2 + int(math.log(high / low) / math.log(10.0)))
     least = int(np.argmin([error(float(place)) for place in places[::-1]][::-1]))
-    # The neighbourhood of the best one is compared on the finest draws used so far.
+    # The neighbourhood of the best one is compared on the finest draws used so far; a hundredth of it is exact enough, since
+    # the test error is flat at its minimum.
     finest = max(best_result.points for _, best_result in solved) or None
-    best, _ = least_on_grid(lambda place: error(place, finest), places[max(least - 1, 0) : least + 2], _PRECISION)
+    best, _ = least_on_grid(lambda place: error(place, finest), places[max(least - 1, 0) : least + 2], 0.01)
     best_result = next(result for place, result in reversed(solved) if place == best)
     return BestRidge(
         ridge=best_result.ridge,

@@ -48,8 +48,6 @@ from .errors import ConvergenceError
 from .fixed_point.prox_averages import LARGEST_RESIDUAL, TOLERANCE
 from .fixed_point.solver import SHORTEST, SUFFICIENT
 
-_ACCURACY, _HEADS_ACCURACY = 1e-3, 5e-3  # relative; the draws of several heads cost more
-
 
 @dataclass(frozen=True, repr=False)
 class Capacity(Result):
@@ -280,7 +278,7 @@ def capacity(
         law = whitened_law(law)
     if not isinstance(law, Law | HeadsLaw):
         raise TypeError(f"law must be a Law, HeadsLaw or ColouredLaw, not {type(law).__name__}")
-    usual = _HEADS_ACCURACY if isinstance(law, HeadsLaw) else _ACCURACY
+    usual = 5e-3 if isinstance(law, HeadsLaw) else 1e-3
     accuracy = usual if accuracy is None else real_number("accuracy", accuracy, 0.0, open_low=True)
     points, minimiser = law.first_points, None
     while True:

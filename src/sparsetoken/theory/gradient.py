@@ -30,13 +30,7 @@ from ..jax_losses import traceable
 from ..laws.draws import POINTS, TokenDraws, TokenGroup
 from ..laws.law import law_of_population
 from ..laws.nodes import ClassColumns, Nodes, Population, nodes_of
-from ..laws.populations import (
-    attended_mixture,
-    draws_of_kinds,
-    pooled_mixture,
-    uniform_attention_mixture,
-    vectorized_mixture,
-)
+from ..laws.populations import attended_mixture, draws_of_kinds, uniform_attention_mixture, vectorized_mixture
 from ..losses import Loss
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import colour
@@ -48,7 +42,6 @@ from .forecast import law_of, readout_alpha
 from .step_formulas import alignment_formulas, bag_groups
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
-TEN_PERCENT = 0.1
 
 # The laws' containers, which simulations use without JAX, can be traced from here on.
 register_pytree_node(Nodes, lambda nodes: (nodes.leaves(), None), lambda _, leaves: Nodes(*leaves))
@@ -91,14 +84,14 @@ class Gradient(Shown, dict[str, float]):
 
         columns = {"value": self.at, "derivative": dict(self), "standard_error": self.errors}
         table = pd.DataFrame(columns).rename_axis("parameter").reset_index()
-        return table.assign(change_per_ten_percent=TEN_PERCENT * table["value"] * table["derivative"])
+        return table.assign(change_per_ten_percent=0.1 * table["value"] * table["derivative"])
 
     def plot(self, ax: Any = None) -> Any:
         """What ten per cent more of each parameter change in the test error, to first order, with two standard errors."""
         ax = axes_for(ax)
         table = self.frame()
         places = np.arange(len(table))[::-1]
-        spread = 2 * TEN_PERCENT * table["value"] * table["standard_error"]
+        spread = 2 * 0.1 * table["value"] * table["standard_error"]
         ax.barh(places, table["change_per_ten_percent"], xerr=spread, height=0.6, color=colour("attention"), capsize=3)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_yticks(places, table["parameter"])
@@ -115,7 +108,7 @@ def _population(model: str, task: Task, loss: Loss, p: dict[str, Any], draws: li
     kinds = [kind._replace(strength=kind.strength * p["strength"]) for kind in task.kinds]
     pi = p["prevalence"]
     if model == "pooled":
-        return pooled_mixture(task, pi, kinds)
+        return uniform_attention_mixture(task, pi, 1.0, kinds=kinds)
     if model == "vectorized":
         return vectorized_mixture(task, pi, kinds)
     rates = (p["eta_w"], p.get("eta_b", "auto"), p["eta_q"], p["beta"])
@@ -211,7 +204,11 @@ def gradient(
     draws = draws_of_kinds(task, points, chosen.weighting is not None) if drawn else None
     unit = task.at_strength(1.0).but(prevalence=0.5)  # the task that is compiled for: strength and prevalence are in p
     # The query's own direction where it vanishes, unlike in `law`, so that derivatives have their limits there.
-    fixed = law_of_population(_in_numpy(_population(model, unit, loss, p, draws)), law.dimension_factor)
+    population = _population(model, unit, loss, p, draws).mapped(
+        lambda columns: ClassColumns(*map(np.asarray, columns))
+    )
+    population = replace(population, prevalence=float(population.prevalence))
+    fixed = law_of_population(population, law.dimension_factor)
     problem = PlainReadout(fixed, readout_alpha(training, model), training.ridge, training.loss)
     statics = (model, unit, loss, training.equal_samples)
     rows = []
@@ -230,14 +227,6 @@ def gradient(
         float(mean[0]),
         {name: float(value) for name, value in parameters.items()},
     )
-
-
-def _in_numpy(population: Population) -> Population:
-    positive, negative = (
-        ClassColumns(*map(np.asarray, columns)) for columns in (population.positive, population.negative)
-    )
-    prevalence = float(population.prevalence)
-    return replace(population, positive=positive, negative=negative, prevalence=prevalence)
 
 
 def _replicates(

@@ -43,9 +43,8 @@ SEEN_BY_LENGTH = (
     *("trained:vectorized", "trained:pooled", "trained:attention", "products:1", "products:2", "eigenvector"),
     *("positive_eigenvector", "message_passing", "bayes", "known:pooled", "known:hardmax", "known:bayes"),
 )
-PRECISION = 1e-3  # relative tolerance of a strength or sample size
 RANGES = {"strength": (1e-6, 1e9), "alpha": (1e-9, 1e12)}  # range in which they are sought
-ACCURACY = 1e-3  # accuracy of a trained classifier's error, which leaves about as much in the strength
+ACCURACY = 1e-3  # of a strength or sample size, relative, and of a trained classifier's error, which leaves about as much in it
 _KNOWN: dict[str, Callable[[Task], float]] = {
     "pooled": pooled_error,
     "hardmax": hardmax_error,
@@ -312,7 +311,7 @@ def _along(task: Task, alpha: float, method: str, field: str, values: np.ndarray
             at = (bags.at_strength(x), samples) if find == "strength" else (bags, x)
             return goal.gap(*at, method)
 
-        status, needed = falling_root(gap, _ahead(values[: i + 1], found, first), *RANGES[find], precision=PRECISION)
+        status, needed = falling_root(gap, _ahead(values[: i + 1], found, first), *RANGES[find], precision=ACCURACY)
         found.append({FOUND: needed, BEYOND: math.inf, ALWAYS: 0.0}[status])
     return np.array(found)
 

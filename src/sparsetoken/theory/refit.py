@@ -21,10 +21,6 @@ from .fixed_point.readout import DEFAULT_ACCURACY
 
 WHAT = ("threshold", "sharpness")
 FURTHEST = 16.0  # sharpnesses are sought between the trained one over this and times this
-_THRESHOLDS = 101  # quantiles of the scores that are tried before the best is refined
-# Steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that.
-_SHARPNESSES = 17
-_REFINED = 1e-4  # of the bracket's width: the error is flat to second order at its minimum
 
 
 def refit(
@@ -82,7 +78,8 @@ def refit(
         law = same_mechanism(result.law, where, math.exp(log_k))
         return _error(result.fixed_point, law.at(law.first_points)[0])
 
-    best, _ = least_on_grid(error, np.linspace(math.log(low), math.log(high), _SHARPNESSES), _REFINED)
+    # Steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that.
+    best, _ = least_on_grid(error, np.linspace(math.log(low), math.log(high), 17))
     return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
 
 
@@ -115,9 +112,9 @@ def _best_shift(x: np.ndarray, population: Population) -> float:
     # Beyond this range every bag is put into one class.
     widest = FAR * max(float(law.deviation.max()) for law in laws)
     ends = scores.min() - widest, scores.max() + widest
-    thresholds = np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS))
+    thresholds = np.quantile(scores, np.linspace(0.0, 1.0, 101))
     candidates = np.unique(-np.array([*thresholds, *ends, 0.0]))
-    return least_on_grid(lambda shift: _error(shifted(x, shift), population), candidates, _REFINED)[0]
+    return least_on_grid(lambda shift: _error(shifted(x, shift), population), candidates)[0]
 
 
 def _error(x: np.ndarray, population: Population) -> float:

@@ -44,12 +44,9 @@ from .channel import Channel, channel, clear_of_noise
 from .differing_bags import differing_channel
 from .oracle import bayes_error
 
-HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
-_NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
 _PLACES = 24  # nodes of the first intervals, and of the table of M
 _PARTS = 16  # parts that intervals are split into where T comes from a table
-_SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,7 +167,7 @@ class _Map:
         found: list[tuple[float, float]] = []
         while len(a):
             possible = (Ta <= b) & (Tb >= a)
-            narrow = b - a <= _NARROW * b
+            narrow = b - a <= 2e-4 * b  # not split further
             stable = possible & narrow & (Ta > a) & (Tb <= b)
             found += zip(a[stable].tolist(), b[stable].tolist())
             a, b, Ta, Tb = (v[possible & ~narrow] for v in (a, b, Ta, Tb))
@@ -246,7 +243,7 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
         )
     reachable = points[0]
     best = min(points, key=search.energy) if len(points) > 1 else reachable
-    hard = (best**2 - reachable**2) / search.theta**2 > HARD_GAP
+    hard = (best**2 - reachable**2) / search.theta**2 > 1e-3
     optimum, errors, residual = _described(search, best if hard else reachable)
     fast, fast_errors, off = _described(search, reachable) if hard else (optimum, errors, residual)
     return BayesLimit(
@@ -271,8 +268,8 @@ def _described(search: _Map, u: float) -> tuple[dict[str, float], dict[str, floa
     if not search.channel.exact:  # the replicates' maps differ by delta there, their roots by delta/(1 - slope)
         u_error = standard_error(search.replicates(u), alone=0.0) / max(1.0 - search.slope(u), 1e-3)
     error, sampling = bayes_error(task, u)
-    if u_error > 0:  # how the error moves with u
-        up, down = (bayes_error(task, side * u, _SLOPE_POINTS)[0] for side in (1.01, 0.99))
+    if u_error > 0:  # how the error moves with u: two digits are enough, and few draws
+        up, down = (bayes_error(task, side * u, 64)[0] for side in (1.01, 0.99))
         sampling = float(np.hypot(sampling, (up - down) / (0.02 * u) * u_error))
     values = {"overlap": min((u / theta) ** 2, 1.0), "test_error": error}
     return values, {"overlap": 2 * u * u_error / theta**2, "test_error": sampling}, off

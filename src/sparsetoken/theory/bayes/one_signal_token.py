@@ -25,17 +25,14 @@ from ..._core.averages import standard_error
 from ...laws.draws import TokenGroup, token_draws, truncated_normal_rule
 from ...laws.statistics import bulk_sums
 
-# The signal counts as weak where a bag has at least this many noise tokens as large as its signal token. At this value and this
-# number of bags standard errors are no larger than those of sampling the likelihood ratio, at L from 3 to 10^6.
-_LIKE_NOISE = 0.3
-_WEAK_POINTS = 2
-
 
 def one_token_error(length: int, strength: float, prevalence: float, points: int) -> tuple[float, float]:
     """The error of the module's text, and its standard error."""
     trivial = min(prevalence, 1 - prevalence)
-    weak = length * ndtr(-strength) > _LIKE_NOISE
-    others = token_draws(length, 1, _WEAK_POINTS * points if weak else points).others
+    # Weak: that many noise tokens are as large as the signal token. Here, and with twice the bags, standard errors are no
+    # larger than those of sampling the likelihood ratio, at L from 3 to 10^6.
+    weak = length * ndtr(-strength) > 0.3
+    others = token_draws(length, 1, 2 * points if weak else points).others
     largest, log_A = others.tokens[..., 0], _log_sum_exp(others, strength)
     values = _given_others(length, strength, prevalence, largest, log_A)
     if weak:

@@ -30,10 +30,8 @@ from .channel import drawn_log_ratios
 from .differing_bags import differing_bayes_error, differing_log_ratios
 from .one_signal_token import one_token_error
 
-SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max
 _THRESHOLDS = 801  # places tried before the best is refined
 _RULES = ("pooled", "vectorized", "elementwise", "attention", "hardmax", "bayes")
-_WEAKEST = 1e-6  # strength below which every error is that of guessing, to nine digits
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +219,8 @@ def best_sharpness(
     def error(log_k):
         return known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]
 
-    grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, SHARPEST])
+    # From about 30 on attention is hard max.
+    grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, 60.0])
     k = float(np.exp(least_on_grid(error, grid, 0.02)[0]))
     return (k, *known_signal_error(task, mechanism, k, activation, points))
 
@@ -361,7 +360,8 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
     def gap(theta):
         return error(task.at_strength(theta)) - target_error
 
-    status, theta = falling_root(gap, task.mean_strength or 1.0, _WEAKEST, highest, precision=1e-4)
+    # At 1e-6 every error is that of guessing, to nine digits.
+    status, theta = falling_root(gap, task.mean_strength or 1.0, 1e-6, highest, precision=1e-4)
     if status == ALWAYS:
         raise ValueError(
             f"error is {target_error:g} or less at every strength from {theta:g} on, so no strength is needed"

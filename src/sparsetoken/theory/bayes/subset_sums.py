@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, gammaln, ndtr
 
-from ...laws.draws import NUMBERS_AT_A_TIME, REPLICATES, TokenDraws, truncated_normal_rule
+from ...laws.draws import FAR, NUMBERS_AT_A_TIME, REPLICATES, TokenDraws, truncated_normal_rule
 from ...laws.sobol import seed_of
 from ...laws.statistics import bulk_sums
 
@@ -18,7 +18,6 @@ SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens ser
 # tokens) the recursion is two to a hundred times quicker than the sum over angles, at the same standard error of M.
 RECURSION_STEPS = 1 << 15
 _BAG_STEPS = 1 << 22  # steps of all bags of a replicate together: 0.2 s for one root
-_DECAY = 8.5  # characteristic functions are below 1e-15 from this many inverse deviations on
 _BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
 
 
@@ -178,7 +177,7 @@ def subset_sums(log_x: np.ndarray, counts: np.ndarray, size: int) -> tuple[np.nd
     deviation = np.sqrt(np.maximum((counts * p * q).sum(1), 1e-4))
     # N angles around the circle alias sizes N apart; half-way between the usual ones, so that none is pi.
     N = 2 * np.ceil(7 * deviation + 12)
-    used = int(min(np.ceil(_DECAY * N / (2 * np.pi * deviation)).max(), (N / 2).max()))
+    used = int(min(np.ceil(FAR * N / (2 * np.pi * deviation)).max(), (N / 2).max()))
     k = np.arange(used)
     angle = 2 * np.pi * (k + 0.5) / N[:, None]
     weight = np.where(k < N[:, None] / 2, 2.0 / N[:, None], 0.0)

@@ -32,7 +32,6 @@ from .recursion import BagDraws, GroupDraws, ScheduleArrays, Shape
 # twice as much.
 PROBES = 2
 QUASI_RANDOM_STEPS = 8  # of a data set: the innovations of its first steps are Sobol points
-_ROOT_SEED = 20250926
 
 
 @dataclass(frozen=True)
@@ -268,7 +267,7 @@ def _group_draws(
 
 def replicate_rng(index: int) -> np.random.Generator:
     """The random generator of replicate number `index`, always with the same seed."""
-    return np.random.Generator(np.random.SFC64(seed_of(_ROOT_SEED, index)))
+    return np.random.Generator(np.random.SFC64(seed_of(20250926, index)))
 
 
 def replicate_draws(

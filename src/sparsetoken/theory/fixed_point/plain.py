@@ -28,7 +28,7 @@ from ..._core.arrays import namespace
 from ..._core.averages import standard_error
 from ..._core.validation import rejection
 from ...laws.law import Law, same_mechanism
-from ...laws.measures import above_zero, fresh_measures, measures, score_law, score_laws
+from ...laws.measures import fresh_measures, measures, score_law, score_laws
 from ...laws.nodes import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
@@ -296,7 +296,4 @@ def quick_readout(
 
 def readout_errors(x: np.ndarray, population: Population) -> np.ndarray:
     """The test error of the readout x for each replicate of a population."""
-    positive, negative = score_laws(x, population)
-    missed = positive.average(above_zero(-positive.mean, positive.deviation))
-    alarmed = negative.average(above_zero(negative.mean, negative.deviation))
-    return population.prevalence * missed + (1.0 - population.prevalence) * alarmed
+    return fresh_measures(*score_laws(x, population), population.prevalence, with_auc=False)["test_error"]

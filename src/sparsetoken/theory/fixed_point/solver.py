@@ -19,12 +19,6 @@ from .prox_averages import Equations, Iterate, ScoreNodes, evaluate
 SUFFICIENT = 1e-4  # share of the predicted fall that a step must bring (Armijo)
 SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge
 LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
-_LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
-_SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
-_FIRST_FACTOR, _STUCK = (
-    0.1,
-    0.97,
-)  # by which the ridge is lowered, and above which (1.3 % of a decade) continuation gives up
 
 
 class Solver:
@@ -83,17 +77,17 @@ class Solver:
 
     def _walk(self, ridge: float) -> Iterate:
         """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
-        floor, current, factor = max(ridge, _SMALLEST_RIDGE), max(ridge, 1.0), _FIRST_FACTOR
+        floor, current, factor = max(ridge, 1e-10), max(ridge, 1.0), 0.1  # from the floor zero is reached in one step
         solution = self.newton(self.guess(current), current)
         while not solution.converged and current < 1e3 * max(ridge, 1.0):
             self.tried.append(f"ridge {current:.3g} from a cold start: residual {solution.residual:.1e}")
             current *= 10.0
             solution = self.newton(self.guess(current), current)
-        while solution.converged and current > ridge and factor <= _STUCK:
+        while solution.converged and current > ridge and factor <= 0.97:  # 1.3 % of a decade
             target = max(current * factor, floor) if current > floor else ridge
             attempt = self.newton(solution.x, target)
             if attempt.converged:
-                solution, current, factor = attempt, target, max(factor**1.5, 0.3 * _FIRST_FACTOR)
+                solution, current, factor = attempt, target, max(factor**1.5, 0.03)
             else:
                 self.tried.append(f"ridge {current:.3g} -> {target:.3g}: residual {attempt.residual:.1e}")
                 factor = np.sqrt(factor)
@@ -132,4 +126,4 @@ def at_rest(loss: Loss, positive: float) -> AtRest:
     b = float(balancing_bias(loss, np.zeros(2), y, share))
     places = np.full(2, b)
     curvature, square = share @ loss.curvature(places, y), share @ loss.slope(places, y) ** 2
-    return AtRest(b, max(float(curvature), _LEAST_CURVATURE), max(float(square), _LEAST_SQUARE))
+    return AtRest(b, max(float(curvature), 1e-3), max(float(square), 1e-6))  # floors for losses flat at the bias
