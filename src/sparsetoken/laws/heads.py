@@ -60,7 +60,7 @@ class HeadsLaw(SampledLaw[HeadNodes]):
     shares : ndarray (J,)
         How often signal j is carried.
     carried : str
-        Which signals a positive bag carries, see `heads_law`.
+        Which signals a positive bag carries, see `Signals.of`.
     name : str
         What the law is called.
     """
@@ -184,11 +184,9 @@ def heads_law(
     signals : array (J, dimension), optional
         The signals xi_j, unit vectors; the first basis vector when not given. Only together with `queries`.
     shares : array (J,), optional
-        How often signal j is carried, probabilities; equal when not given.
+        How often signal j is carried; as in `Signals.of`.
     carried : {"one", "independent", "all"}
-        Which signals a positive bag carries. "one": a single one, drawn by the shares, in all its R signal tokens.
-        "independent": every signal token draws its own. "all": all of them, the R signal tokens in turn (R at least J; the
-        shares do not count).
+        Which signals a positive bag carries; as in `Signals.of`.
 
     Returns
     -------

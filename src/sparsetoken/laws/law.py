@@ -151,10 +151,6 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
         Coordinates of the feature over d.
     name : str
         What the law is called.
-
-    Returns
-    -------
-    Law
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     classes = [_check_samples("positive", positive), _check_samples("negative", negative)]
@@ -216,10 +212,6 @@ def law_from_nodes(
         Coordinates of the feature over d.
     name : str
         What the law is called.
-
-    Returns
-    -------
-    Law
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     rows = [_check_samples("positive", positive), _check_samples("negative", negative)]

@@ -62,17 +62,8 @@ class Signals:
             How often signal j is carried, probabilities; equal when not given.
         carried : {"one", "independent", "all"}
             Which signals a positive bag carries. "one": a single one, drawn by the shares, in all its R signal tokens.
-            "independent": every signal token draws its own. "all": all of them, the R signal tokens in turn (the shares do
-            not count).
-
-        Returns
-        -------
-        Signals
-
-        Raises
-        ------
-        ValueError
-            If the directions are not unit vectors, the shares are not J probabilities, or `carried` is unknown.
+            "independent": every signal token draws its own. "all": all of them, the R signal tokens in turn (R at least J;
+            the shares do not count).
         """
         if isinstance(signals, Signals):
             return signals

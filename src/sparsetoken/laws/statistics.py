@@ -54,7 +54,7 @@ def bag_statistics(
     w = weigh(t, _column(top))
     total = _sums(w, t, xp)
     marked = w[..., signal].sum(-1) if isinstance(signal, slice) else (w * signal).sum(-1)
-    return _normalised(total, marked, _across(strength, cosine, xp), _scale(total, t.shape[-1], activation), xp)
+    return _normalised(total, marked, _across(strength, cosine, xp), t.shape[-1], activation, xp)
 
 
 def drawn_population(
@@ -72,23 +72,15 @@ def drawn_population(
     weigh = _weighing(sharpness, activation, xp)
     across = _across(strength, cosine, xp)
     columns = []
-    for label, shift in ((1.0, cosine * strength), (-1.0, 0.0)):
-        common = shared * draws.common if shared else 0.0
-        groups = ((draws.signals, shift + common), (draws.others, common))
-        if isinstance(activation, Weighting):
-            marked, total = _whole_bag_sums(groups, weigh, xp)
-        else:
-            # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
-            top = _largest(groups, xp) if activation is None else None
-            marked, rest = (_group_sums(group, shift, weigh, top, xp) for group, shift in groups)
-            total = marked.plus(rest)
+    for shift, seen in ((cosine * strength, across), (0.0, 0.0 * across)):
+        marked, total = _bag_sums(draws, shift, shared * draws.common if shared else 0.0, weigh, activation, xp)
         if activation is not None:
             total = total._replace(square=xp.maximum(total.square, KAPPA_FLOOR**2))
         if shared:
             total = total._replace(square=total.square + (shared * total.weight) ** 2)
-        scale = _scale(total, length, activation)
-        T, S, kappa = _normalised(total, marked.weight, across if label > 0 else 0.0 * across, scale, xp)
-        columns.append(_drawn(draws, T, S, kappa))
+        T, S, kappa = _normalised(total, marked.weight, seen, length, activation, xp)
+        equal = np.full((1, 1), 1.0 / T.shape[1])
+        columns.append(ClassColumns(T, S, kappa, np.zeros((1, 1)), equal, draws.offset))
     return Population(columns[0], columns[1], prevalence)
 
 
@@ -96,13 +88,20 @@ def signal_masses(draws: TokenDraws, strength, cosine, sharpness) -> tuple[Any, 
     """The share of softmax attention that falls on the places of the signal tokens, in drawn bags."""
     xp = namespace(strength, cosine, sharpness)
     weigh = _weighing(sharpness, None, xp)
-    masses = []
-    for shift in (cosine * strength, 0.0):
-        groups = ((draws.signals, shift), (draws.others, 0.0))
-        top = _largest(groups, xp)
-        marked, rest = (_group_sums(group, shift, weigh, top, xp).weight for group, shift in groups)
-        masses.append(marked / (marked + rest))
-    return masses[0], masses[1]
+    sums = (_bag_sums(draws, shift, 0.0, weigh, None, xp) for shift in (cosine * strength, 0.0))
+    positive, negative = (marked.weight / total.weight for marked, total in sums)
+    return positive, negative
+
+
+def _bag_sums(draws: TokenDraws, shift, common, weigh, activation, xp) -> tuple[TokenSums, TokenSums]:
+    """Sums over the signal tokens, `shift` higher than drawn, and over all of them, where all share `common`."""
+    groups = ((draws.signals, shift + common), (draws.others, common))
+    if isinstance(activation, Weighting):
+        return _whole_bag_sums(groups, weigh, xp)
+    # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
+    top = _largest(groups, xp) if activation is None else None
+    marked, rest = (_group_sums(group, moved, weigh, top, xp) for group, moved in groups)
+    return marked, marked.plus(rest)
 
 
 def bulk_sums(values, weights, group: TokenGroup, xp):
@@ -189,15 +188,7 @@ def _across(strength, cosine, xp):
     return strength * xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0))
 
 
-def _scale(total: TokenSums, length: int, activation: Activation | None):
-    """What divides the weights: their sum in softmax, L elementwise."""
-    return total.weight if activation is None else length
-
-
-def _normalised(total: TokenSums, marked, across, scale, xp) -> tuple[Any, Any, Any]:
+def _normalised(total: TokenSums, marked, across, length: int, activation: Activation | None, xp):
+    """(T, S, kappa) of weights divided by their sum in softmax, by L elementwise."""
+    scale = total.weight if activation is None else length
     return total.first / scale, across * marked / scale, xp.sqrt(total.square) / scale
-
-
-def _drawn(draws: TokenDraws, T, S, kappa) -> ClassColumns:
-    """Columns of equally weighted draws."""
-    return ClassColumns(T, S, kappa, np.zeros((1, 1)), np.full((1, 1), 1.0 / T.shape[1]), draws.offset)

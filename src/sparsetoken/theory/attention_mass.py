@@ -94,10 +94,6 @@ def attention_mass(task: Task, cosine: float, sharpness: float, *, points: int =
         k = beta ||q||, the inverse temperature.
     points : int
         Draws per replicate.
-
-    Returns
-    -------
-    AttentionMass
     """
     gamma, k = real_number("cosine", cosine, -1.0, 1.0), real_number("sharpness", sharpness, 0.0)
     length, sparsity, strength, _ = task.only_kind("the law of the attention mass")

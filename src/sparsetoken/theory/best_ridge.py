@@ -85,10 +85,6 @@ def best_ridge(
         The range of lambda, positive.
     accuracy : float
         Absolute error allowed on the test errors.
-
-    Returns
-    -------
-    BestRidge
     """
     low = real_number("low", low, 0.0, open_low=True)
     high = real_number("high", high, low, open_low=True)

@@ -274,10 +274,6 @@ def design(
         Norms of the directions at the start, and the bias there, as in `trajectory`.
     most_evaluations : int
         The most values, with their gradients, that the search may compute.
-
-    Returns
-    -------
-    Design
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     steps = whole_number("budget_of_steps", budget_of_steps, 1)

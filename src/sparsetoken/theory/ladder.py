@@ -140,17 +140,12 @@ def long_bag_exponent(method: str, cosine: bool = True) -> float | None:
     return 0.25 if k is None else (k + 1) / (4 * k + 2)
 
 
-def _with_sharpness(task: Task, training: Training) -> Training:
-    """The query's rate such that k = sqrt(2 log L), the size of the largest noise score."""
-    k = alignment(task, training).sharpness
-    return training.but(eta_q=training.eta_q * math.sqrt(2 * math.log(task.longest)) / k) if k > 0 else training
-
-
 def _trained(task: Task, alpha: float, model: str, training: Training) -> Any:
     share = alpha / (training.alpha0 + training.alpha1)
     chosen = training.but(alpha0=share * training.alpha0, alpha1=share * training.alpha1, equal_samples=True)
-    if check_model(model).has_query:
-        chosen = _with_sharpness(task, chosen)
+    if check_model(model).has_query and (k := alignment(task, chosen).sharpness) > 0:
+        # The query's rate such that k = sqrt(2 log L), the size of the largest noise score.
+        chosen = chosen.but(eta_q=chosen.eta_q * math.sqrt(2 * math.log(task.longest)) / k)
     return forecast(task, chosen, model, accuracy=ACCURACY, with_capacity=False)
 
 
@@ -240,10 +235,6 @@ def ladder(
         The target: one of them, a cosine of 1/2 by default.
     training : Training, optional
         Of the trained classifiers: D0's share of the bags, rates, ridge and loss.
-
-    Returns
-    -------
-    Ladder
     """
     Task.require(task)
     if find not in RANGES:
@@ -280,10 +271,6 @@ def strengths_by_length(
         To be reached.
     methods : sequence of str
         As in `ladder`.
-
-    Returns
-    -------
-    Ladder
     """
     alpha = training.alpha0 + training.alpha1
     return ladder(task, alpha, methods, over={"length": lengths}, test_error=test_error, training=training)

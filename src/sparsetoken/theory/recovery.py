@@ -182,10 +182,6 @@ def recovery(task: Task, alpha: float, method: str = "products:1") -> Recovery:
         alpha d new bags for every product. "eigenvector": the top eigenvector of the labelled second moment;
         "positive_eigenvector": that of the positive bags alone. "message_passing" and "bayes": `bayes_limit`. "pooled": the
         labelled mean as a pooled classifier, which differs from "products:0" in its test error only.
-
-    Returns
-    -------
-    Recovery
     """
     Task.require(task)
     alpha = real_number("alpha", alpha, 0.0, open_low=True)

@@ -60,10 +60,6 @@ class SignalsAlignment(TwoSteps):
             H. Their queries share the part in the space of the signals and are orthogonal off it.
         sharpness : float, optional
             k = beta ||q|| instead of the trained one.
-
-        Returns
-        -------
-        HeadsLaw
         """
         trained = sharpness is None or sharpness == self.sharpness  # a query that vanishes has no other sharpness
         scale = 1.0 if trained else sharpness / self.sharpness  # type: ignore[operator]
@@ -91,10 +87,6 @@ def signals_alignment(
         How often each is carried.
     carried : {"one", "independent", "all"}
         Which ones a positive bag carries.
-
-    Returns
-    -------
-    SignalsAlignment
     """
     checked = Signals.of(signals, shares, carried)
     training.require_steps("several signals")

@@ -47,11 +47,10 @@ class _Hypothesis(NamedTuple):
 
 
 class _KindBags(NamedTuple):
-    """Drawn bags of one length and one hypothesis: the probability of both, and their noise."""
+    """Drawn bags of one length and one hypothesis, with the probability of both, and their noise."""
 
     length: int
     truth: _Hypothesis
-    probability: float
     draws: TokenDraws
     common: np.ndarray
 
@@ -86,7 +85,7 @@ def _drawn(task: Task, total: int) -> Iterator[_KindBags]:
         rng = np.random.default_rng([20251117, kind.length, kind.sparsity, count])
         common = rng.standard_normal((REPLICATES, count)) if task.correlation else np.zeros((1, 1))
         truth = _Hypothesis(kind.sparsity, kind.strength, kind.probability)
-        yield _KindBags(kind.length, truth, kind.probability, draws, common)
+        yield _KindBags(kind.length, truth, draws, common)
 
 
 def _hypotheses(task: Task, length: int) -> list[_Hypothesis]:
@@ -112,21 +111,15 @@ class _Posterior:
 
     def of(self, h: _Hypothesis) -> tuple[np.ndarray, np.ndarray]:
         """log LR_h, and P_h(the first signal token is among the R_h)."""
-        L, u = self.bags.length, h.strength * self.root_m
+        u = h.strength * self.root_m
         R, root = h.sparsity, u / self.rest * self.own
-        log_mean, first = _subsets(self.bags.draws, self.signal, root, R, L)
+        if self.bags.length == R:
+            total = self.signal.sum(-1) + self.bags.draws.others.tokens.sum(-1)
+            log_mean, first = root * total, np.ones(total.shape)
+        else:
+            log_mean, first = few_signal_tokens(self.bags.draws, self.signal, root, R)
         quadratic = u**2 * (R - self.c * R**2) / (2 * self.rest)
         return log_mean + u / self.rest * R * self.offset - quadratic, first
-
-
-def _subsets(
-    draws: TokenDraws, signal: np.ndarray, root: float, size: int, length: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """log mean over subsets of `size` tokens of prod exp(root t), and the posterior weight of the first signal token."""
-    if size == length:
-        total = signal.sum(-1) + draws.others.tokens.sum(-1)
-        return root * total, np.ones(signal.shape[:-1])
-    return few_signal_tokens(draws, signal, root, size)
 
 
 def _label_shares(task: Task) -> list[tuple[float, float]]:
@@ -170,7 +163,7 @@ class DifferingBags(Channel):
         found = np.zeros(REPLICATES)
         labels = _label_shares(self.task)
         for bags in _drawn(self.task, total):
-            _, R, theta = bags.length, bags.truth.sparsity, bags.truth.strength
+            R, theta, _ = bags.truth
             posterior = _Posterior(self.task, bags, root_m, theta * root_m)
             options = _hypotheses(self.task, bags.length)
             ratios, firsts = zip(*(posterior.of(h) for h in options))
@@ -186,7 +179,7 @@ class DifferingBags(Channel):
                 weight = np.exp(joint + np.log(share) - top)
                 rest = np.exp(absent - top)
                 mean = (weight * gain).sum(0) / (weight.sum(0) + rest)
-                found += probability * share * bags.probability * scale * mean.mean(-1)
+                found += probability * share * bags.truth.probability * scale * mean.mean(-1)
         return found
 
 
@@ -219,7 +212,7 @@ def differing_bayes_error(task: Task, root_m: float, bags: int = POINTS) -> tupl
             clear = np.log1p(-contaminated)
             negative = np.log1p(-pi) + (np.logaddexp(clear, np.log(contaminated) + log_a) if contaminated else clear)
             error = np.exp(np.minimum(np.log(pi) + log_a, negative) - np.logaddexp(0.0, log_a))
-            each += some.probability * error.mean(-1)
+            each += some.truth.probability * error.mean(-1)
     return float(min(each.mean(), trivial)), standard_error(each)
 
 
@@ -228,7 +221,7 @@ def differing_log_ratios(task: Task, root_m: float, bags: int) -> tuple[np.ndarr
     check_known(task)
     positive, negative = [], []
     for some in _drawn(task, 2 * bags):
-        count = max(1, round(some.probability * bags))
+        count = max(1, round(some.truth.probability * bags))
         contaminated = round(task.contamination * count)
         signal = _log_evidence(task, some, root_m, some.truth.strength * root_m)
         noise = _log_evidence(task, some, root_m, 0.0)

@@ -177,10 +177,6 @@ def trajectory_gradient(
         Norms of the directions at the start, and the bias there, as in `trajectory`.
     sampling : Sampling, optional
         Bags and replicates, 8 replicates of 512 bags by default. The buffers take about 24 step^2 bags L r bytes.
-
-    Returns
-    -------
-    TrajectoryGradient
     """
     problem = problem_of(task, model, stages, loss, start)
     step = problem.schedule.steps if step is None else whole_number("step", step, 1)

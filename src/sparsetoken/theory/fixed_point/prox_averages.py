@@ -89,17 +89,17 @@ class Iterate(NamedTuple):
         return self.residual <= TOLERANCE
 
 
-def quadrature(offset: np.ndarray, size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def quadrature(offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard normal points and their shares over the readout noise at nodes (B, N), shifted by the nodes' offsets.
 
     Nodes of one replicate are a quadrature rule themselves and get a trapezoidal one, finer the fewer they are. Drawn nodes
     (several replicates) get few equally likely strata, shifted by a random offset at each node: unbiased, and averaged out
     over the nodes; their scatter is part of the standard error.
     """
-    if size is None:
-        size = STRATA if len(offset) > 1 else int(np.clip(_EVALUATIONS // offset.shape[-1], *_GRIDS))
+    drawn = len(offset) > 1
+    size = STRATA if drawn else int(np.clip(_EVALUATIONS // offset.shape[-1], *_GRIDS))
     place = np.arange(size).reshape(size, 1, 1)
-    if size <= STRATA:
+    if drawn:
         zeta = ndtri((place + offset) / size)
         return zeta, np.full(zeta.shape, 1.0 / size)
     step = 2 * _HALF_RANGE / size

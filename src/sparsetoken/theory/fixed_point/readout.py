@@ -169,31 +169,17 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         Parameters
         ----------
         law : law or Task
-            The law of the test bags, of the training's kind and with the same queries; a task means this classifier's
-            law on its bags.
+            The law of the test bags, of the training's kind, dimension and noise and with the same queries; a task means
+            this classifier's law on its bags.
         bias_shift : float
             Added to the trained bias.
-        accuracy : float
-            Absolute error allowed on the test error.
-        strict : bool
-            Raise where the accuracy is not met at the finest sampling of the laws, instead of a warning.
+        accuracy, strict : float, bool
+            As in `erm`.
 
         Returns
         -------
         ErmResult, HeadsResult or ColouredResult
             With `test_law`, `trained` and `tested` filled in.
-
-        Raises
-        ------
-        ValueError
-            If the readout's coordinates have no meaning on `law`: features of another dimension, other queries or noise.
-        AccuracyError
-            Where the accuracy is not met, if `strict`.
-
-        Warns
-        -----
-        AccuracyWarning
-            Where the accuracy is not met; see `standard_error`.
         """
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         wanted = Accuracy(accuracy, strict)

@@ -7,7 +7,6 @@ that shrink where the method fails. A neighbouring problem's solution usually ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -112,18 +111,10 @@ def _direction(at: Iterate, longest: np.ndarray) -> np.ndarray | None:
     return step / max(1.0, np.max(np.abs(step) / longest))
 
 
-class AtRest(NamedTuple):
-    """A readout without weights: its bias, and the averages of l'' and l'^2 over the labels there."""
-
-    bias: float
-    curvature: float
-    square: float
-
-
-def at_rest(loss: Loss, positive: float) -> AtRest:
-    """The readout without weights that a share `positive` of positive labels leaves."""
+def at_rest(loss: Loss, positive: float) -> tuple[float, float, float]:
+    """The bias of a readout without weights, given the share of positive labels, and the averages of l'' and l'^2 there."""
     y, share = np.array([1.0, -1.0]), np.array([positive, 1.0 - positive])
     b = float(balancing_bias(loss, np.zeros(2), y, share))
     places = np.full(2, b)
     curvature, square = share @ loss.curvature(places, y), share @ loss.slope(places, y) ** 2
-    return AtRest(b, max(float(curvature), 1e-3), max(float(square), 1e-6))  # floors for losses flat at the bias
+    return b, max(float(curvature), 1e-3), max(float(square), 1e-6)  # floors for losses flat at the bias
