@@ -9,7 +9,8 @@ import pytest
 
 from sparsetoken import Task, theory
 from sparsetoken.laws.draws import token_draws
-from sparsetoken.theory.bayes.differing_bags import DifferingBags, _subsets, differing_bayes_error
+from sparsetoken.theory.bayes.differing_bags import DifferingBags, differing_bayes_error
+from sparsetoken.theory.bayes.subset_sums import few_signal_tokens
 
 
 def brute_force(task: Task, root_m: float, draws: int = 40_000) -> tuple[float, float, float]:
@@ -83,7 +84,7 @@ def test_many_signal_tokens():
     for size in (33, 34):
         draws = token_draws(35, 33, 16, every_token=True)
         signal, root = draws.signals.tokens + 0.7, 0.8
-        log_mean, first = _subsets(draws, signal, root, size, 35)
+        log_mean, first = few_signal_tokens(draws, signal, root, size)
         tokens = root * np.concatenate([signal, draws.others.tokens], axis=-1)
         out = np.array([[i in left for i in range(35)] for left in combinations(range(35), 35 - size)])
         each = tokens.sum(-1, keepdims=True) - tokens @ out.T

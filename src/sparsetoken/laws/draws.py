@@ -244,8 +244,15 @@ def token_draws(
     """Draws for bags of `length` tokens; the same arguments always give the same numbers (except under `redrawn`),
     read-only."""
     ordered = ordered or sparsity == 1  # a single token is always in order: one entry of the cache for both
-    key = (length, sparsity, points, every_token, ordered, common)
-    return _cache.get((*key, seed_of().spawn_key), lambda: _make_draws(*key))
+
+    def make() -> TokenDraws:
+        plans = _plans(length, sparsity, ordered, every_token)
+        draws = next(_blocks(*plans, points, _seeds(length, sparsity, points), points, common))
+        for array in draws.leaves():
+            array.flags.writeable = False
+        return draws
+
+    return _cache.get((length, sparsity, points, every_token, ordered, common, seed_of().spawn_key), make)
 
 
 def forget_draws() -> None:
@@ -253,21 +260,13 @@ def forget_draws() -> None:
     _cache.clear()
 
 
-def _make_draws(length: int, sparsity: int, points: int, every_token: bool, ordered: bool, common: bool) -> TokenDraws:
-    plans = _plans(length, sparsity, ordered, every_token)
-    draws = next(_blocks(*plans, points, _seeds(length, sparsity, points), points, common))
-    for array in draws.leaves():
-        array.flags.writeable = False
-    return draws
-
-
 _cache = ByteCache(CACHE_BYTES, lambda draws: sum(array.nbytes for array in draws.leaves()))
 
 
 @lru_cache(maxsize=64)
-def truncated_normal_rule(ceiling: float, nodes: int = 160) -> tuple[np.ndarray, np.ndarray]:
+def truncated_normal_rule(ceiling: float) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`."""
-    x, w = np.polynomial.legendre.leggauss(nodes)
+    x, w = np.polynomial.legendre.leggauss(160)
     low = -FAR
     t = low + 0.5 * (ceiling - low) * (x + 1)
     density = np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)

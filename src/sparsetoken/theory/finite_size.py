@@ -51,12 +51,6 @@ def class_shares(n: int, prevalence: float, most: int) -> tuple[np.ndarray, np.n
     return np.array(mean) / n, total / total.sum()
 
 
-def _at_share(law: Law, share: float) -> Law:
-    """The same law with another share of positive labels in training."""
-    make = law.make_population
-    return replace(law, make_population=lambda points: replace(make(points), training_share=share))
-
-
 class ReadoutsAtShares(NamedTuple):
     """Readouts x = (m_q, m_u, log nu, b, log V) trained at the realised shares of D1 (shares, 5), the shares' probabilities,
     what they are tested on, the standard error of the fixed points' test error, and a start for neighbours."""
@@ -82,8 +76,12 @@ def readouts_at_shares(
     nodes = 0.5 * (low + high) - 0.5 * (high - low) * np.cos(np.pi * (np.arange(count) + 0.5) / count)  # Chebyshev's
     middle = count // 2
     points, error = np.empty((count, 5)), 0.0
+
+    def at_share(share: float) -> Law:
+        return replace(law, make_population=lambda points: replace(law.make_population(points), training_share=share))
+
     for i in sorted(range(count), key=lambda i: abs(i - middle)):
-        readout = quick_readout(_at_share(law, float(expit(nodes[i]))), alpha, ridge, loss, near)
+        readout = quick_readout(at_share(float(expit(nodes[i]))), alpha, ridge, loss, near)
         points[i] = readout.x
         near, error = points[middle], max(error, readout.standard_error)
     x = BarycentricInterpolator(nodes, points)(logit(shares))

@@ -95,19 +95,13 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
             line_rows.sort(key=lambda row: row[x])
             line_label = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
             # Shades tell the lines of one model apart once the four styles are used up.
-            style = {
+            shade = {
                 "linestyle": ("-", "--", ":", "-.")[k % 4],
                 "alpha": 1.0 / (1 + k // 4),
                 "color": colour(model, place),
             }
-            ax.plot(
-                [r[x] for r in line_rows],
-                [r["test_error"] for r in line_rows],
-                marker="o",
-                markersize=3,
-                label=line_label,
-                **style,
-            )
+            xs, errors = zip(*((row[x], row["test_error"]) for row in line_rows)) if line_rows else ((), ())
+            ax.plot(xs, errors, marker="o", markersize=3, label=line_label, **shade)
         values = [row[x] for row in self]
         if min(values) > 0 and max(values) / min(values) > 50:
             ax.set_xscale("log")

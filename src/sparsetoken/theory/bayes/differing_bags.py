@@ -113,11 +113,7 @@ class _Posterior:
         """log LR_h, and P_h(the first signal token is among the R_h)."""
         u = h.strength * self.root_m
         R, root = h.sparsity, u / self.rest * self.own
-        if self.bags.length == R:
-            total = self.signal.sum(-1) + self.bags.draws.others.tokens.sum(-1)
-            log_mean, first = root * total, np.ones(total.shape)
-        else:
-            log_mean, first = few_signal_tokens(self.bags.draws, self.signal, root, R)
+        log_mean, first = few_signal_tokens(self.bags.draws, self.signal, root, R)
         quadratic = u**2 * (R - self.c * R**2) / (2 * self.rest)
         return log_mean + u / self.rest * R * self.offset - quadratic, first
 

@@ -140,16 +140,6 @@ class _Map:
     def replicates(self, u: float) -> np.ndarray:
         return self.image(self.channel.mass(u))
 
-    @property
-    def lowest(self) -> float:
-        """A lower bound of all fixed points, since M is at least R^2/L."""
-        return float(self.image(self.channel.least))
-
-    @property
-    def highest(self) -> float:
-        """An upper bound of all fixed points, since M is at most R."""
-        return float(self.image(self.channel.most))
-
     def slope(self, u: float) -> float:
         """T'(u), by differences of the quick map."""
         h = 1e-4 * u
@@ -158,8 +148,8 @@ class _Map:
 
     def crossings(self) -> list[tuple[float, float]]:
         """Narrow intervals that hold a stable fixed point (T(u) - u falls through zero), in rising order."""
-        # Equal ratios: while u is small nothing but the scale changes.
-        low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
+        # Between the images of the least and the largest M. Equal ratios: while u is small nothing but the scale changes.
+        low, high = (1 - 1e-6) * self.image(self.channel.least), (1 + 1e-6) * self.image(self.channel.most)
         u = low * (high / low) ** np.linspace(0.0, 1.0, _PLACES)
         T = self.quick(u)
         a, b, Ta, Tb = u[:-1], u[1:], T[:-1], T[1:]

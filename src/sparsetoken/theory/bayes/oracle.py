@@ -211,27 +211,13 @@ def known_signal_error(
     return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
 
 
-def best_sharpness(
-    task: Task, mechanism: str, activation: Any = "sigmoid", points: int = POINTS
-) -> tuple[float, float, float]:
-    """The k that minimises the known-signal error on a logarithmic scale up to 60: (k, error, standard error)."""
-
-    def error(log_k):
-        return known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]
-
-    # From about 30 on attention is hard max.
-    grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, 60.0])
-    k = float(np.exp(least_on_grid(error, grid, 0.02)[0]))
-    return (k, *known_signal_error(task, mechanism, k, activation, points))
-
-
-def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
+def log_likelihood_ratios(task: Task, strength: float) -> tuple[np.ndarray, np.ndarray]:
     """log of the average over R-subsets of exp(theta sum t_l - R theta^2/2), for drawn positives and negatives."""
     if task.differing is not None:
-        return differing_log_ratios(task, strength / task.mean_strength, points)
+        return differing_log_ratios(task, strength / task.mean_strength, POINTS)
     length, sparsity, *_ = task.kinds[0]
     positive, negative = (
-        drawn_log_ratios(length, sparsity, (strength,), shift, points).log_ratios[0] for shift in (strength, 0.0)
+        drawn_log_ratios(length, sparsity, (strength,), shift, POINTS).log_ratios[0] for shift in (strength, 0.0)
     )
     return positive, negative
 
@@ -309,9 +295,16 @@ def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sig
 
     def attended(mechanism: str) -> tuple[float, float, float]:
         """Sharpness, error and standard error."""
-        if k is None:
-            return best_sharpness(task, mechanism, activation, points)
-        return (k, *known_signal_error(task, mechanism, k, activation, points))
+
+        def at(k: float) -> tuple[float, float]:
+            return known_signal_error(task, mechanism, k, activation, points)
+
+        if k is not None:
+            return k, *at(k)
+        # From about 30 on attention is hard max.
+        grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, 60.0])
+        best = math.exp(least_on_grid(lambda log_k: at(math.exp(log_k))[0], grid, 0.02)[0])
+        return best, *at(best)
 
     k_attention, attention, e_attention = attended("attention")
     k_elementwise, elementwise, e_elementwise = attended("elementwise")

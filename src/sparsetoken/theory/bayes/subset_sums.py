@@ -48,7 +48,9 @@ def few_signal_tokens(
     """
     R = size or signal.shape[-1]
     explicit = root * np.concatenate([signal, draws.others.tokens], axis=-1)
-    if not draws.others.has_bulk and 2 * R > explicit.shape[-1] > R and np.isfinite(explicit).all():
+    if not draws.others.has_bulk and explicit.shape[-1] == R:  # nothing to choose
+        return explicit.sum(-1), np.ones(explicit.shape[:-1])
+    if not draws.others.has_bulk and 2 * R > explicit.shape[-1] and np.isfinite(explicit).all():
         log_mean, outside = _subsets(-explicit, explicit.shape[-1] - R, draws, -root)
         return log_mean + explicit.sum(-1), 1.0 - outside
     return _subsets(explicit, R, draws, root)

@@ -28,7 +28,7 @@ from ...plotting.style import colour
 from ...schedules import Stage
 from ...task import Task
 from .problem import PROBES, Sampling, TrainingProblem, problem_of, replicate_draws
-from .recursion import BagDraws, ScheduleArrays, Shape, advance, first_state
+from .recursion import BagDraws, ScheduleArrays, advance, first_state
 
 # A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
 BAGS, REPLICATES = 512, 8
@@ -97,38 +97,24 @@ class TrajectoryGradient(Shown):
         return ax
 
 
-def error_after(
-    score: Any,
-    loss: Loss,
-    split: Any,
-    shape: Shape,
-    steps: tuple[int, ...],
-    plan: ScheduleArrays,
-    draws: BagDraws,
-    fresh: FreshDraws,
-) -> Any:
-    """The test error after `steps`, as a differentiable function of the plan; of several steps the geometric mean."""
-
-    def at_sharpness(H, bias):
-        return score(H, bias, plan.sharpness)
-
-    body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, plan, draws, state, t))
-    # The last entry itself is entered as well, for its Gram matrix.
-    state = jax.lax.fori_loop(0, max(steps) + 1, lambda t, s: body(s, t), first_state(plan, draws))
-    rest = (plan.theta, plan.pi, shape.correlation, plan.contamination)
-    after = [TrainedDirections(state.m[t], state.gram[t], state.bias[t], *rest) for t in steps]
-    errors = [limiting_test_error(at_sharpness, split, classifier, fresh) for classifier in after]
-    return errors[0] if len(errors) == 1 else jnp.exp(jnp.log(jnp.stack(errors)).mean())
-
-
 @partial(jax.jit, static_argnames=("score", "loss", "split", "shape", "steps"))
 def _value_and_gradient(score, loss, split, shape, steps, controls, plan: ScheduleArrays, draws, fresh):
-    def value(controls):
-        rates, decay, momentum, sharpness = controls
-        changed = plan._replace(rates=rates, decay=decay, momentum=momentum, sharpness=sharpness)
-        return error_after(score, loss, split, shape, steps, changed, draws, fresh)
+    def error(controls):
+        """The test error after `steps`; of several steps the geometric mean."""
+        changed = plan._replace(**dict(zip(CONTROLS, controls)))
 
-    return jax.value_and_grad(value)(controls)
+        def at_sharpness(H, bias):
+            return score(H, bias, changed.sharpness)
+
+        body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, changed, draws, state, t))
+        # The last entry itself is entered as well, for its Gram matrix.
+        state = jax.lax.fori_loop(0, max(steps) + 1, lambda t, s: body(s, t), first_state(changed, draws))
+        rest = (plan.theta, plan.pi, shape.correlation, plan.contamination)
+        after = [TrainedDirections(state.m[t], state.gram[t], state.bias[t], *rest) for t in steps]
+        errors = [limiting_test_error(at_sharpness, split, classifier, fresh) for classifier in after]
+        return errors[0] if len(errors) == 1 else jnp.exp(jnp.log(jnp.stack(errors)).mean())
+
+    return jax.value_and_grad(error)(controls)
 
 
 def replicate_gradient(
@@ -137,10 +123,7 @@ def replicate_gradient(
     draws: tuple[BagDraws, FreshDraws],
     controls: Sequence[Any] | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Test error after `steps` steps and its derivatives with respect to the plan's `CONTROLS` (or those given instead).
-
-    For several numbers of steps it is the geometric mean of their test errors.
-    """
+    """Test error after `steps` steps and its derivatives with respect to the plan's `CONTROLS` (or those given instead)."""
     plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
     given = tuple(getattr(plan, name) for name in CONTROLS) if controls is None else tuple(map(jnp.asarray, controls))
     given = (*given[:3], jnp.asarray(given[3], dtype=float))

@@ -192,14 +192,10 @@ _hadamard = lru_cache(maxsize=16)(partial(hadamard, dtype=np.int8))
 def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, bags: int) -> np.ndarray:
     """Signs (probes, r, L, N), independent over bags, tokens and directions.
 
-    Where the probes are a power of two, a token's directions (as many as there are probes) take different columns of a
-    Hadamard matrix over the probes: the response of one direction to another at the same token then cancels between the probes
-    instead of adding noise.
+    A token's directions (as many as there are probes, a power of two) take different columns of a Hadamard matrix over the
+    probes: the response of one direction to another at the same token then cancels between them instead of adding noise.
     """
-    common = 1 if not probes & (probes - 1) else probes
-    signs = 2 * rng.integers(0, 2, (common, rank, length, bags), dtype=np.int8) - 1
-    if common > 1:
-        return signs
+    signs = 2 * rng.integers(0, 2, (1, rank, length, bags), dtype=np.int8) - 1
     column = (np.arange(rank)[:, None] + rank * np.arange(length)) % probes
     return _hadamard(probes)[:, column][..., None] * signs
 

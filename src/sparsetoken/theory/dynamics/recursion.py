@@ -124,13 +124,6 @@ def first_state(plan: ScheduleArrays, draws: BagDraws) -> RecursionState:
     )
 
 
-def covariance_column(P: Any, Q: Any, m: Any, t: Any, r: int) -> Any:
-    """C_{u,t} for all u <= t, (n r, r)."""
-    Pt = jax.lax.dynamic_slice_in_dim(P, t * r, r, axis=1)
-    mt = jax.lax.dynamic_index_in_dim(m, t, keepdims=False)
-    return P.T @ (Q @ Pt) + jnp.outer(m.reshape(-1), mt)
-
-
 def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: Any) -> tuple[Any, ...]:
     """Per bag: score z, G = dl/dH (r, L, N), dl/db, and the change of G along each family of tangents (p, r, L, N).
 
@@ -176,10 +169,6 @@ class BagAverages(NamedTuple):
     mu: Any
     products: Any  # (window, r, r): Q_{s,t}
     responses: Any  # (window, r, r): M_{t,s}
-
-    def plus(self, other: BagAverages) -> BagAverages:
-        """Averages over both groups."""
-        return BagAverages(*(a + b for a, b in zip(self, other)))
 
 
 class _Window:
@@ -230,7 +219,8 @@ def _block(x: Any, i: Any, r: int, axis: int) -> Any:
 def _fields(plan: ScheduleArrays, state: RecursionState, window: _Window, t: Any) -> _Fields:
     """U^t as its regression on the data set's earlier ones and an innovation, and B_{t,s}."""
     n, r = plan.decay.shape
-    column = covariance_column(state.P, state.Q, state.m, t, r)
+    P = _block(state.P, t, r, 1)
+    column = state.P.T @ (state.Q @ P) + jnp.outer(state.m.reshape(-1), state.m[t])  # C_{u,t} for all u <= t
     gram = _block(column, t, r, 0)
     gram = 0.5 * (gram + gram.T)
     earlier = jnp.where(jnp.repeat(window.earlier, r), state.alive, 0.0)[:, None] * column
@@ -245,8 +235,8 @@ def _fields(plan: ScheduleArrays, state: RecursionState, window: _Window, t: Any
     factor = jax.lax.dynamic_update_slice_in_dim(state.factor, stored, t * r, 0)
     alive = jax.lax.dynamic_update_slice_in_dim(state.alive, kept.astype(float), t * r, 0)
     innovations = row(X.T, F).reshape(r, n, r).transpose(1, 2, 0)[window.time] * window.used
-    P = _block(state.P, t, r, 1).reshape(n + 1, r, r)[1:]
-    memory = -(plan.rates[:, :r, None] / plan.alpha[t]) * jnp.where(window.earlier[:, None, None], P, 0.0)
+    since_start = P.reshape(n + 1, r, r)[1:]
+    memory = -(plan.rates[:, :r, None] / plan.alpha[t]) * jnp.where(window.earlier[:, None, None], since_start, 0.0)
     return _Fields(gram, innovations, memory[window.time] * window.used, factor, alive)
 
 
@@ -317,9 +307,7 @@ def advance(
 
     common = (responses, loss, shape.correlation, fields, window, plan.theta * state.m[t])
     done = [_group_step(*common, group, past) for group, past in zip(draws, zip(state.G, state.tangent), strict=True)]
-    averages = done[0][0]
-    for further, _, _ in done[1:]:
-        averages = averages.plus(further)
+    averages = BagAverages(*map(sum, zip(*(of_group for of_group, _, _ in done))))
     return _next_state(plan, state, window, fields, averages, t)._replace(
         G=tuple(G for _, G, _ in done), tangent=tuple(tangent for _, _, tangent in done)
     )

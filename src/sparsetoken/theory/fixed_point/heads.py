@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._core.devices import in_double_precision
-from ...laws.heads import HeadNodes, HeadsLaw, head_scores
+from ...laws.heads import HeadsLaw, head_scores
 from ...laws.measures import fresh_measures, trained_measures
 from ...results import entries
 from ...task import Task
@@ -216,7 +216,11 @@ class HeadsReadout(ReadoutProblem):
         return self.alpha, ridge
 
     def blocks(self, points: int) -> tuple[ScoreNodes, ...]:
-        return head_blocks(self.law.at(points))
+        nodes = self.law.at(points)
+        rows, columns = np.tril_indices(self.law.heads)
+        flat = [v.reshape(*nodes.y.shape, -1) for v in (nodes.T, nodes.S, np.ones_like(nodes.y))]
+        linear, overlaps = (np.moveaxis(v, -1, 0) for v in (np.concatenate(flat, axis=-1), nodes.K[..., rows, columns]))
+        return blocks_of(nodes.y, linear, overlaps, nodes.weight, nodes.offset)
 
     def guess(self, points: int, ridge: float) -> np.ndarray:
         nodes = self.law.at(points)
@@ -273,16 +277,6 @@ class HeadsReadout(ReadoutProblem):
 
 
 HeadsResult.problem = HeadsReadout
-
-
-def head_blocks(nodes: HeadNodes) -> tuple[ScoreNodes, ...]:
-    """The nodes of `prox_averages`: T, S and 1 as columns, the lower triangle of K as overlaps."""
-    shape = (*nodes.y.shape, -1)
-    rows, columns = np.tril_indices(nodes.K.shape[-1])
-    linear = np.concatenate([nodes.T.reshape(shape), nodes.S.reshape(shape), np.ones((*nodes.y.shape, 1))], axis=-1)
-    return blocks_of(
-        nodes.y, np.moveaxis(linear, -1, 0), np.moveaxis(nodes.K[..., rows, columns], -1, 0), nodes.weight, nodes.offset
-    )
 
 
 @in_double_precision
