@@ -208,10 +208,8 @@ def law_from_nodes(
         pi = P(y = +1).
     weights : pair of arrays, optional
         Weights of the positive and of the negative nodes, each normalised here; equal by default.
-    dimension_factor : int
-        Coordinates of the feature over d.
-    name : str
-        What the law is called.
+    dimension_factor, name
+        As in `law_from_samples`.
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     rows = [_check_samples("positive", positive), _check_samples("negative", negative)]
@@ -287,12 +285,8 @@ def elementwise_law(
 
     Parameters
     ----------
-    task : Task
-        The bags.
-    cosine : float
-        gamma, the query's cosine with the signal.
-    sharpness : float
-        k = beta ||q||.
+    task, cosine, sharpness
+        As in `attention_law`.
     activation : str, callable or Weighting
         sigma, by its name or as a function of an array; a `Weighting` of all tokens of a bag, where these are at most
         `EXPLICIT_TOKENS`.

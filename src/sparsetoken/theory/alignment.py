@@ -120,16 +120,6 @@ def alignment(
         Dimension of a token, at least 2; None for the limit d -> infinity.
     draws, seed : int
         Number of data sets drawn at a given d, and the seed.
-
-    Returns
-    -------
-    Alignment or AlignmentLaw
-        The limits, or with `d` the law.
-
-    Raises
-    ------
-    ValueError
-        If D0 holds fewer than two bags, or hardly ever both classes.
     """
     Task.require(task)
     Training.require(training)

@@ -88,10 +88,8 @@ def attention_mass(task: Task, cosine: float, sharpness: float, *, points: int =
     ----------
     task : Task
         The bags, all of one kind.
-    cosine : float
-        gamma, the query's cosine with the signal.
-    sharpness : float
-        k = beta ||q||, the inverse temperature.
+    cosine, sharpness
+        As in `attention_law`.
     points : int
         Draws per replicate.
     """

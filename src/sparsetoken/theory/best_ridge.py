@@ -75,12 +75,8 @@ def best_ridge(
 
     Parameters
     ----------
-    law : Law, HeadsLaw or ColouredLaw
-        What `erm` takes.
-    alpha : float
-        n/d.
-    loss : str or Loss
-        l, by its name or as an object.
+    law, alpha, loss
+        As in `erm`.
     low, high : float
         The range of lambda, positive.
     accuracy : float

@@ -256,8 +256,7 @@ def capacity(
         the threshold is that of the whitened bags, and so is the minimiser: separability does not change under an
         invertible map of the features.
     accuracy : float, optional
-        Target relative standard error; the law is refined until it is reached or cannot be refined further. By default 1e-3,
-        and 5e-3 for several heads, whose draws cost more.
+        Target relative standard error; by default 1e-3, and 5e-3 for several heads, whose draws cost more.
     most_points : int
         Draws per replicate and class at which refinement ends: fewer are quicker and leave a larger standard error.
 
@@ -266,13 +265,6 @@ def capacity(
     Capacity
         With the standard error reached. alpha = inf where the classes lie so far apart that they do not mix: exact laws at
         1/alpha* below 1e-12, sampled ones where none of some 30,000 bags drawn of each class lies on the wrong side.
-
-    Raises
-    ------
-    ConvergenceError
-        Where the minimum is not found.
-    ValueError
-        If the noise of a coloured law leaves some directions out.
     """
     if isinstance(law, ColouredLaw):
         law = whitened_law(law)

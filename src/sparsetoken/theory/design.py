@@ -267,11 +267,11 @@ def design(
     budget_of_steps : int
         The most steps allowed.
     loss : str or Loss
-        l(z; y).
+        As in `trajectory`.
     stages : int
         How many stages of equal length the schedule has.
     start : mapping, optional
-        Norms of the directions at the start, and the bias there, as in `trajectory`.
+        As in `trajectory`.
     most_evaluations : int
         The most values, with their gradients, that the search may compute.
     """

@@ -47,17 +47,12 @@ def refit(
     bounds : pair of float, optional
         Smallest and largest sharpness, positive; by default the trained one over 16 and times 16.
     accuracy : float
-        Absolute error allowed on the test error.
+        As in `erm`.
 
     Returns
     -------
     ErmResult
         As `result.on` gives it: `tested["bias_shift"]` or `tested["sharpness"]` is what was found.
-
-    Raises
-    ------
-    ValueError
-        If `what` is unknown, or "sharpness" is given with a law or for a classifier without a query.
     """
     if what not in WHAT:
         raise rejection("what", what, f"one of {', '.join(WHAT)}")

@@ -81,12 +81,8 @@ def signals_alignment(
         Length, sparsity, strength and prevalence of its bags, which are all alike otherwise.
     training : Training
         alpha0, the three rates, beta and the loss.
-    signals : Signals, int or array (J, dimension)
-        The signals, as `laws.signals.Signals.of` takes them.
-    shares : array (J,), optional
-        How often each is carried.
-    carried : {"one", "independent", "all"}
-        Which ones a positive bag carries.
+    signals, shares, carried
+        As in `Signals.of`.
     """
     checked = Signals.of(signals, shares, carried)
     training.require_steps("several signals")

@@ -277,25 +277,10 @@ def erm_sweep(
 ) -> list[ErmResult]:
     """`erm` at each alpha = n/d, in the order given, every point starting from its neighbours' solutions.
 
-    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias, n = alpha d.
-
     Parameters
     ----------
-    law : Law
-        The law of (T, S, kappa).
-    alphas : iterable of float
-        n/d of the points.
-    ridge : float
-        lambda.
-    loss : str or Loss
-        l, by its name or as an object.
-    accuracy : float
-        Absolute error allowed on the test error.
-
-    Returns
-    -------
-    list of ErmResult
-        One per alpha.
+    law, alphas, ridge, loss, accuracy
+        As in `erm`; `alphas` are the points' n/d.
     """
 
     def solve(point: Point, start: WarmStart | None) -> tuple[ErmResult, ErmResult]:

@@ -209,11 +209,6 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     alpha : float
         n/d, positive.
 
-    Returns
-    -------
-    BayesLimit
-        The limits, with standard errors and the residual of their fixed points.
-
     Raises
     ------
     AccuracyError

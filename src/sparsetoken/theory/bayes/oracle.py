@@ -40,22 +40,16 @@ class Oracle(Shown):
 
     Attributes
     ----------
-    pooled : float
-        Error of thresholding the mean of the tokens' coordinates along xi, in closed form.
-    vectorized : float
-        The same as `pooled`: without knowledge of the places, all tokens count alike.
+    pooled, vectorized : float
+        The mean of the tokens' coordinates along xi, in closed form: without knowledge of the places, all tokens count alike.
     hardmax : float
-        Error of thresholding the largest coordinate, from its distribution functions.
-    attention : float
-        Error of softmax attention with query xi at `attention_sharpness`, by sampling.
-    elementwise : float
-        Error of elementwise attention with query xi at `elementwise_sharpness`, by sampling.
+        The largest coordinate, from its distribution functions.
+    attention, elementwise : float
+        Softmax and elementwise attention with query xi, by sampling.
     bayes : float
-        Error of the likelihood ratio, which no rule beats, by sampling.
-    attention_sharpness : float
-        The sharpness k of attention: the given one, or the best.
-    elementwise_sharpness : float
-        The sharpness k of elementwise attention: the given one, or the best.
+        The likelihood ratio, which no rule beats, by sampling.
+    attention_sharpness, elementwise_sharpness : float
+        Their sharpness k: the given one, or the best.
     errors : dict of float
         Standard errors of `attention`, `elementwise` and `bayes`.
     """
@@ -279,16 +273,6 @@ def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sig
         Of elementwise attention.
     points : int
         Draws per replicate and class for the errors that are sampled.
-
-    Returns
-    -------
-    Oracle
-        The errors, the sharpnesses and the standard errors.
-
-    Raises
-    ------
-    ValueError
-        If the sharpness is negative, or there is no such activation.
     """
     Task.require(task)
     k = None if sharpness is None else real_number("sharpness", sharpness, 0.0)
@@ -341,12 +325,7 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
     Returns
     -------
     float
-        The strength; inf where the target is not met up to `highest`.
-
-    Raises
-    ------
-    ValueError
-        If the target lies outside its range, or is met at every strength: then `error` is not one of this task.
+        The strength; inf where the target is not met up to `highest`. A target that is met at every strength is refused.
     """
     real_number("target_error", target_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
 

@@ -50,7 +50,7 @@ def few_signal_tokens(
     explicit = root * np.concatenate([signal, draws.others.tokens], axis=-1)
     if not draws.others.has_bulk and explicit.shape[-1] == R:  # nothing to choose
         return explicit.sum(-1), np.ones(explicit.shape[:-1])
-    if not draws.others.has_bulk and 2 * R > explicit.shape[-1] and np.isfinite(explicit).all():
+    if not draws.others.has_bulk and explicit.shape[-1] < 2 * R and np.isfinite(explicit).all():
         log_mean, outside = _subsets(-explicit, explicit.shape[-1] - R, draws, -root)
         return log_mean + explicit.sum(-1), 1.0 - outside
     return _subsets(explicit, R, draws, root)

@@ -146,18 +146,12 @@ def trajectory_gradient(
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    model : str or BagModel
-        The classifier.
-    stages : Stage or sequence of Stage
-        The schedule.
+    task, model, stages
+        As in `trajectory`.
     step : int, optional
         Which step's test error; the last by default.
-    loss : str or Loss
-        l(z; y).
-    start : mapping, optional
-        Norms of the directions at the start, and the bias there, as in `trajectory`.
+    loss, start
+        As in `trajectory`.
     sampling : Sampling, optional
         Bags and replicates, 8 replicates of 512 bags by default. The buffers take about 24 step^2 bags L r bytes.
     """

@@ -1,8 +1,7 @@
 """`erm`: exact asymptotics of ridge-regularised convex ERM on any law.
 
-Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. The fixed point is found on a
-sampling of the law (by Newton's method and continuation in the ridge; in closed form for the square loss), which is then
-refined until the accuracy is reached. Every number comes with the standard error that the law's sampling leaves in it.
+The fixed point is found on a sampling of the law (by Newton's method and continuation in the ridge; in closed form for the
+square loss), which is then refined until the accuracy is reached. Every number has the standard error that this leaves in it.
 """
 
 from __future__ import annotations
@@ -53,11 +52,9 @@ def erm(
     warm_start: WarmStart | None = None,
     strict: bool = False,
 ) -> ErmResult | HeadsResult | ColouredResult:
-    """Test error, training loss, norms and error measures of ridge-regularised ERM.
+    """Test error, training loss, norms and error measures of ridge-regularised ERM, Eq. (8) to Eq. (11) of docs/theory.md.
 
-    Eq. (8) to Eq. (11) of docs/theory.md.
-
-    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias.
+    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d.
 
     Parameters
     ----------
@@ -70,12 +67,8 @@ def erm(
         (above H for H heads, which must differ). Below that, a law of (T, S, kappa) gives the interpolator of least norm.
     loss : str or Loss
         l, by its name or as an object.
-    accuracy : float
-        Absolute error allowed on the test error (the standard error is brought below 0.4 of it).
-    warm_start : WarmStart, optional
-        The `warm_start` of a neighbouring result.
-    strict : bool
-        Raise where the accuracy is not met at the finest sampling of the law, instead of a warning.
+    accuracy, warm_start, strict
+        As in `Accuracy`, the first as its `test_error`.
 
     Returns
     -------
