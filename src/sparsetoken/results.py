@@ -91,17 +91,7 @@ class Result(Shown):
         return row[[value != "" for value in row]].rename("value").to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """The numbers of the result, one per line.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The numbers of the result, one per line."""
         row = {k: v for k, v in self.to_row().items() if isinstance(v, float) and math.isfinite(v)}
         ax = axes_for(ax)
         places = range(len(row))[::-1]
@@ -257,17 +247,7 @@ class ClassifierResult(Result):
     tested: Mapping[str, Any] = _EMPTY
 
     def plot(self, ax: Any = None) -> Any:
-        """The error rates of the classifier with two standard errors, as far as they are known.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The error rates of the classifier with two standard errors, as far as they are known."""
         found = {
             "test error": (self.test_error, self.standard_error),
             "positive bags missed": (1 - self.sensitivity, self.errors.get("sensitivity", 0.0)),

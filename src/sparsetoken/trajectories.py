@@ -157,17 +157,7 @@ class Trajectory(Shown):
         return {"model": self.model, "best_step": self.best_step, "columns": columns}
 
     def plot(self, ax: Any = None) -> Any:
-        """Test and training error over the steps with two standard errors around them, the best step marked.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """Test and training error over the steps with two standard errors around them, the best step marked."""
         ax = axes_for(ax)
         step = np.arange(self.steps + 1)
         for key, label, colour in (

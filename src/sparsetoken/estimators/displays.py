@@ -145,17 +145,7 @@ class AttentionDisplay(Shown):
         """A stem per token: its height is the score (the weight, where there are no scores), its shade the attention weight.
 
         Of a long bag the tokens with the largest and the smallest scores and the largest weights are shown, the rest as a
-        density at the left.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        density at the left."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import Normalize
 

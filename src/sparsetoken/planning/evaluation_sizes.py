@@ -124,11 +124,8 @@ def sample_size_for_comparison(
         Their error rates; not equal.
     power : float
         Probability that the test finds them different.
-    confidence : float
-        One minus the level of the two-sided test.
-    disagreement : float, optional
-        Share of bags on which exactly one of the two is wrong; by default as if their errors were independent. Classifiers
-        that err on the same bags disagree less, and need fewer.
+    confidence, disagreement
+        As for `comparison_power`. Classifiers that err on the same bags disagree less, and need fewer.
 
     Returns
     -------

@@ -158,22 +158,9 @@ class Extrapolation:
         return self._law(*self._laws, n)
 
     def at(self, n: float, level: float = LEVEL, tested: int | None = None) -> Interval:
-        """The criterion's value to expect with n bags.
+        """The criterion's value to expect with n bags: median, and an interval meant to hold with probability `level`.
 
-        Parameters
-        ----------
-        n : float
-            Bags to learn from.
-        level : float
-            Probability that the interval is meant to hold.
-        tested : int, optional
-            Bags of a test: then the interval is for the value that is measured on that many fresh bags, chance included; by
-            default it is for the value itself.
-
-        Returns
-        -------
-        Interval
-            Median and interval.
+        The interval is for the value itself, or for the value measured on `tested` fresh bags, chance included.
         """
         losses = self.draws(n)
         measured = losses
@@ -183,18 +170,7 @@ class Extrapolation:
         return self._interval(losses, measured, level)
 
     def floor(self, level: float = LEVEL) -> Interval:
-        """Where the curve levels off, with any number of bags.
-
-        Parameters
-        ----------
-        level : float
-            Probability that the interval is meant to hold.
-
-        Returns
-        -------
-        Interval
-            Median and interval.
-        """
+        """Where the curve levels off, with any number of bags: median and interval."""
         e, rho, _ = self._laws
         return self._interval(e * rho, e * rho, level)
 
@@ -204,34 +180,11 @@ class Extrapolation:
         return Interval(self.curve.criterion.shown(float(np.median(losses))), low, high, level)
 
     def gain_probability(self, n: float, more: float) -> float:
-        """Probability that the loss with `more` bags is at least a tenth (`GAIN`) smaller than with n.
-
-        Parameters
-        ----------
-        n, more : float
-            Bags to learn from.
-
-        Returns
-        -------
-        float
-        """
+        """Probability that the loss with `more` bags is at least a tenth (`GAIN`) smaller than with n."""
         return float(np.mean(self.draws(more) <= (1 - GAIN) * self.draws(n)))
 
     def needed(self, target: float, level: float = LEVEL) -> BagsNeeded:
-        """How many bags a target needs.
-
-        Parameters
-        ----------
-        target : float
-            The criterion's value aimed at.
-        level : float
-            Probability that the interval is meant to hold.
-
-        Returns
-        -------
-        BagsNeeded
-            Median and interval, or why there is none.
-        """
+        """How many bags a target value of the criterion needs: median and interval, or why there is none."""
         aim, here = self.curve.criterion.shown(target), self.curve.n
         sizes = np.unique(np.maximum(np.round(here * np.geomspace(1 / 16, FARTHEST, 240)), 2))
         sizes = np.union1d(sizes, [here])
@@ -253,17 +206,9 @@ class Extrapolation:
         return BagsNeeded(target, status, middle, low, high, probability, now)
 
     def frame(self, times: Iterable[float] = TIMES) -> Any:
-        """A pandas table: what was measured, then what is forecast for more bags.
+        """A pandas table: what was measured, then what is forecast for these times the bags there are.
 
-        Parameters
-        ----------
-        times : iterable of float
-            Forecasts are for that many times the bags there are.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
+        Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
         """
         import pandas as pd
 

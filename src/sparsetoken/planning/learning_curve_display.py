@@ -123,27 +123,11 @@ class LearningCurveDisplay(Shown):
         )
 
     def frame(self) -> Any:
-        """A pandas table: what was measured, then what is forecast for more bags.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
-        """
+        """The table of `Extrapolation.frame`."""
         return self.extrapolation.frame({*(times for times in TIMES if times < self.ahead), self.ahead})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """Draw the curve."""
         self.ax_ = axes_for(ax, (7.0, 5.0))
         last = self.ahead * self.extrapolation.curve.n
         draw_measured_curve(self.ax_, self.name, self.extrapolation, last, _lines(self.forecasts))

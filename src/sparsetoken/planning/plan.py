@@ -119,17 +119,7 @@ class Plan(Shown):
         return pd.DataFrame([row.to_dict() for row in self.expected])
 
     def plot(self, ax: Any = None) -> Any:
-        """What to expect of each learner, with two standard errors, and the target.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """What to expect of each learner, with two standard errors, and the target."""
         names = [NAMES[row.learner] for row in self.expected]
         values, errors = [row.value for row in self.expected], [row.standard_error for row in self.expected]
         colours = [colour(row.learner) for row in self.expected]

@@ -83,17 +83,7 @@ class BagsPlan(Shown):
         return self.curve.frame({*TIMES, self.n / self.curve.curve.n})
 
     def plot(self, ax: Any = None) -> Any:
-        """The learner's curve, measured and extrapolated, and the target.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The learner's curve, measured and extrapolated, and the target."""
         ax = axes_for(ax, (7.0, 5.0))
         target = None if self.needed is None else self.needed.target
         draw_measured_curve(ax, self.learner, self.curve, max(TIMES[-1] * self.curve.curve.n, self.n), {}, target)

@@ -30,15 +30,8 @@ class BagRegressor(RegressorMixin, BagLearner):
     candidates : "auto" or sequence of str
         What may take part, as for `BagClassifier`: "pooled", "attention", "tied", "statistics", "likeness"; "auto": all. At
         least one of the first three, which see tokens.
-    lift : int or "auto"
-        Number of training tokens used as the kernels' landmarks; 0: linear in the (scaled) tokens. "auto": three times the
-        root of the number of tokens, from 100 to 300.
-    scale : bool
-        Whether the tokens' features are standardised first, heavy tails compressed.
-    random_state : int or None
-        Seed of folds and landmarks.
-    missing : {"error", "drop-token", "impute"}
-        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
+    lift, scale, random_state, missing
+        As for `BagClassifier`.
 
     Attributes
     ----------
@@ -73,24 +66,7 @@ class BagRegressor(RegressorMixin, BagLearner):
         self.missing = missing
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> BagRegressor:
-        """Learn from bags with real-valued labels.
-
-        Parameters
-        ----------
-        X : bags
-            Any form that `Bags` takes; a plain table is one token per bag.
-        y : array-like
-            One number per bag.
-        sample_weight : array-like, optional
-            One weight >= 0 per bag.
-        groups : array-like, optional
-            One group per bag, such as its patient: bags of one group stay on one side of every inner split.
-
-        Returns
-        -------
-        BagRegressor
-            The fitted regressor itself.
-        """
+        """Learn from bags with one number each; the other arguments as for `BagClassifier.fit`."""
         if y is None:
             raise ValueError("BagRegressor requires y to be passed, but the target y is None")
         bags = checked_bags(self, X, reset=True)

@@ -27,43 +27,13 @@ class ElementwiseAttentionClassifier(StagedClassifier):
     ----------
     activation : str or callable
         sigma: "sigmoid", "relu", "tanh", "identity", "softplus", "threshold:1.5" or a function of an array.
-    sharpness : float or "auto"
-        Spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory).
-    split : float, "auto" or "reuse"
-        Share of the bags for the two steps (the others fit the readout); "reuse" takes all bags for both.
-    ridge : float or "auto"
-        lambda of the objective; "auto" chooses it by held-out bags.
-    loss : str or Loss
-        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
-    eta_w : float
-        Learning rate of the readout in the first step.
-    eta_b : float or "auto"
-        Learning rate of the bias in the first step, as for `AttentionClassifier`.
-    scale : bool
-        Whether the tokens' features are standardised first (`BagScaler`).
-    class_weight : None, "balanced" or dict
-        Weights of the classes.
-    random_state : int or None
-        Seed of splits and folds.
-    device : str
-        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
-    positive_label : label or None
-        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`).
-    missing : {"error", "drop-token", "impute"}
-        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
+    sharpness, split, ridge, loss, eta_w, eta_b, scale, class_weight, random_state, device, positive_label, missing
+        As for the staged training of `AttentionClassifier`.
 
     Attributes
     ----------
-    query_ : ndarray of shape (features,)
-        q, its sharpness included.
-    coef_, intercept_ : ndarray
-        w and b.
-    split_, sharpness_, ridge_ : float
-        The values that were used.
-    calibration_ : Calibration
-        What turns <w, f> + b into log odds.
-    diagnostics_ : dict
-        Diagnostics of the training.
+    query_, coef_, intercept_, split_, sharpness_, ridge_, calibration_, diagnostics_
+        As for `AttentionClassifier`.
     """
 
     def __init__(

@@ -254,21 +254,8 @@ class VectorizedClassifier(ReadoutClassifier):
 
     Parameters
     ----------
-    loss : str or Loss
-        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
-    ridge : float or "auto"
-        lambda of the objective. "auto" chooses it by inner 5-fold cross-validation, which also calibrates
-        `predict_proba`; a number means exactly that fit and nothing else.
-    scale : bool
-        Whether the tokens' features are standardised first (`BagScaler`).
-    class_weight : None, "balanced" or dict
-        Weights of the classes.
-    random_state : int or None
-        Seed of the inner folds.
-    device : str
-        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
-    missing : {"error", "drop-token", "impute"}
-        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
+    loss, ridge, scale, class_weight, random_state, device, missing
+        As for `PooledClassifier`.
 
     Attributes
     ----------
