@@ -207,3 +207,14 @@ def test_the_mean_token_of_binned_bags_has_its_law():
     mean = bags.mean_token(0.5).ravel() - 0.1
     assert abs(mean.mean()) < 4.5 * (len(mean) * 5000) ** -0.5
     assert mean.var() == pytest.approx(1 / 5000, rel=4.5 * (2 / len(mean)) ** 0.5)
+
+
+@pytest.mark.parametrize("sparsity", [2, 4])
+def test_several_signal_tokens_in_very_long_bags(sparsity):
+    """Bags whose bulk is not drawn token by token: at strength zero a token is a member with probability R/L."""
+    drawn = channel(10_000, sparsity)
+    np.testing.assert_allclose(drawn.mass(0.0), sparsity**2 / 10_000)
+    assert drawn.information(0.0) == 0.0
+    assert drawn.rough_mass(1e-3) == pytest.approx(sparsity**2 / 10_000, rel=0.05)
+    found = theory.bayes_limit(Task(10_000, sparsity, 8.0, 0.5), 4.0)
+    assert 0 < found.reachable_overlap < 1 and found.test_error < 0.05

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...laws.draws import FAR, TokenDraws, token_draws
+from ...laws.draws import FAR, REPLICATES, TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens
 
@@ -176,6 +176,8 @@ class _DrawnBags(Channel):
     def _computed(self, root: float, part: int = 1) -> tuple[np.ndarray, float]:
         """M per replicate and I, from the first of every `part` bags."""
         R = self.sparsity
+        if root == 0:  # nothing is seen: every token is a member with probability R/L
+            return np.full(REPLICATES, R**2 / self.length), 0.0
         if self._binned is not None:
             log_mean, squares, along = self._binned.subsets(root, root, part)
             return squares.mean(1), float((along - log_mean).mean())
