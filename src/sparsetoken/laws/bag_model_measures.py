@@ -14,7 +14,7 @@ numerically, so they serve a user's model as well. The rest is an average over s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -287,9 +287,15 @@ def _drawn_scores(split: Split, draws: FreshDraws, scores: Sequence[Any], side: 
 
 
 @partial(jax.jit, static_argnames=("score", "split"))
+def _scores(score, split, at: TrainedDirections, sharpness, draws: FreshDraws):
+    """Means and variances of the scores of every kind of bags, with and without signal."""
+    return [gaussian_scores(lambda H, bias: score(H, bias, sharpness), split, at, kind) for kind in draws]
+
+
+@partial(jax.jit, static_argnames=("score", "split"))
 def _measured(score, split, at: TrainedDirections, sharpness, draws: FreshDraws):
     """Test error, sensitivity and specificity, and the AUC or the two sides' scores that it ranks."""
-    scores = [gaussian_scores(lambda H, bias: score(H, bias, sharpness), split, at, kind) for kind in draws]
+    scores = _scores(score, split, at, sharpness, draws)
     shares = jnp.stack(_shares(split, at, draws, scores))
     if _ranks_points(draws):
         return shares, tuple(_drawn_scores(split, draws, scores, side) for side in (0, 1))
@@ -307,9 +313,9 @@ def measures_on(
 ) -> np.ndarray:
     """The `MEASURES` of classifiers on one replicate's points."""
     split = split_of(model, task.longest) if split is None else split
-    score, sharpness = score_with_sharpness(model), 1.0 if model.sharpness is None else model.sharpness
+    score, sharpness = score_with_sharpness(model), model.sharpness or 1.0
     draws = jax.tree_util.tree_map(jnp.asarray, draws)
-    rest = (task.mean_strength, task.prevalence, task.correlation, task.contamination)
+    rest = _bags_of(task)
     weights = _weights_of_scores(draws, split)
     found = []
     for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True):
@@ -323,6 +329,28 @@ def measures_on(
         error, sensitivity, specificity = np.asarray(shares).tolist()
         found.append((error, auc, sensitivity, specificity))
     return np.array(found)
+
+
+def _bags_of(task: Task) -> tuple[float, ...]:
+    """What `TrainedDirections` holds of the task."""
+    return task.mean_strength, task.prevalence, task.correlation, task.contamination
+
+
+@partial(jax.jit, static_argnames="split")
+def _error_shifted(split, at: TrainedDirections, draws: FreshDraws, scores, shift):
+    return _shares(split, at, draws, [[(mean + shift, variance) for mean, variance in pair] for pair in scores])[0]
+
+
+@in_double_precision
+def error_by_bias(
+    draws: FreshDraws, task: Task, model: BagModel, overlap: Any, gram: Any, bias: float, split: Split | None = None
+) -> Callable[[float], float]:
+    """The test error on one replicate's points as a function of the bias, which adds to scores computed once."""
+    split = split_of(model, task.longest) if split is None else split
+    draws = jax.tree_util.tree_map(jnp.asarray, draws)
+    at = TrainedDirections(overlap, gram, bias, *_bags_of(task))
+    scores = _scores(score_with_sharpness(model), split, at, model.sharpness or 1.0, draws)
+    return in_double_precision(lambda b: float(_error_shifted(split, at, draws, scores, b - bias)))
 
 
 def _weights_of_scores(draws: FreshDraws, split: Split) -> np.ndarray:
@@ -349,3 +377,8 @@ class FreshBags:
         rows = np.array([measures_on(draws, self.task, self.model, overlap, gram, bias) for draws in self.replicates])
         means, errors = rows.mean(0), standard_error(rows, alone=0.0)
         return {name: (means[:, k], errors[:, k]) for k, name in enumerate(MEASURES)}
+
+    def error_by_bias(self, overlap: Any, gram: Any, bias: float) -> Callable[[float], float]:
+        """The test error of one classifier as a function of its bias."""
+        errors = [error_by_bias(draws, self.task, self.model, overlap, gram, bias) for draws in self.replicates]
+        return lambda b: float(np.mean([error(b) for error in errors]))

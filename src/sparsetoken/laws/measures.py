@@ -257,20 +257,19 @@ def best_bias(error: Callable[[float], Any], bias: float, scores: np.ndarray) ->
     return least_on_grid(error, np.linspace(bias - reach, bias + reach, 17))  # it has one wide valley
 
 
-def measures_by_bias(
-    measures: Callable[[float], np.ndarray], bias: float, scores: np.ndarray, y: np.ndarray, weights: np.ndarray
+def errors_by_bias(
+    error: Callable[[float], float], bias: float, scores: np.ndarray, y: np.ndarray, weights: np.ndarray
 ) -> dict[str, float]:
-    """`MEASURES` on fresh bags at the bias, and the least test error and that at the refitted bias, with these biases.
+    """The least test error on fresh bags and that at the refitted bias, with these biases.
 
     `scores` are those of the training bags, each as if it had been left out; a bias adds to the score.
     """
     refitted = bias + logistic_shift(scores, y, weights)
-    best, least = best_bias(lambda b: measures(b)[0], bias, scores)
+    best, least = best_bias(error, bias, scores)
     return {
-        **dict(zip(MEASURES, map(float, measures(bias)), strict=True)),
         "best_bias": best,
         "best_bias_error": least,
         "refitted_bias": refitted,
-        "refitted_error": float(measures(refitted)[0]),
+        "refitted_error": error(refitted),
         "leave_one_out_error": float(weights @ mistakes(scores, y)),
     }

@@ -185,16 +185,15 @@ def _result(
     seed: int,
 ) -> JointEnd:
     from ..laws.bag_model_measures import FreshBags
-    from ..laws.measures import MEASURES, measures_by_bias
+    from ..laws.measures import MEASURES, errors_by_bias
 
     m, gram, bias = at
     fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)
 
-    def measures(b: float) -> np.ndarray:
-        measured = fresh.measures(m[None], gram[None], np.array([b]))
-        return np.array([measured[name][0][0] for name in MEASURES])
-
-    measured: dict[str, Any] = measures_by_bias(measures, bias, scores[1], run.y, np.full(run.n, 1.0 / run.n))
+    tested = fresh.measures(m[None], gram[None], np.array([bias]))
+    measured: dict[str, Any] = {name: float(tested[name][0][0]) for name in MEASURES}
+    equal = np.full(run.n, 1.0 / run.n)
+    measured |= errors_by_bias(fresh.error_by_bias(m, gram, bias), bias, scores[1], run.y, equal)
     names = model.directions
     return JointEnd(
         model=model.name,

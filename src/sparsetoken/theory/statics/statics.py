@@ -18,8 +18,8 @@ from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
 from ..._core.validation import caller_level
 from ...bag_models import BagModel, get_bag_model
-from ...laws.bag_model_measures import FreshDraws, measures_on
-from ...laws.measures import measures_by_bias
+from ...laws.bag_model_measures import FreshDraws, error_by_bias, measures_on
+from ...laws.measures import MEASURES, errors_by_bias
 from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
@@ -203,10 +203,9 @@ def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict
     at, problem = end.at, equations.problem
     gram, bias = at.S + np.outer(at.m, at.m), float(at.bias)
 
-    def measures(b: float) -> np.ndarray:
-        return measures_on(fresh, problem.task, problem.model, at.m[None], gram[None], [b], problem.split)[0]
-
-    found = {
+    measures = measures_on(fresh, problem.task, problem.model, at.m[None], gram[None], [bias], problem.split)[0]
+    error = error_by_bias(fresh, problem.task, problem.model, at.m, gram, bias, problem.split)
+    found = dict(zip(MEASURES, measures.tolist(), strict=True)) | {
         "m": at.m,
         "norm": np.sqrt(np.diag(gram)),
         "gram": gram,
@@ -216,7 +215,7 @@ def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict
         "train_error": float(end.averages.train_error),
         "replicon": equations.replicon(end),
     }
-    return found | measures_by_bias(measures, bias, *equations.left_out_scores(end))
+    return found | errors_by_bias(error, bias, *equations.left_out_scores(end))
 
 
 def _averaged(problem: TrainingProblem, rows: list[dict[str, Any]], residual: float, coexist: bool | None) -> JointEnd:
