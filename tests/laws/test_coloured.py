@@ -38,7 +38,7 @@ def test_the_law_is_its_definition(overlap):
     p = softmax(1.3 * (noise @ q + 3.0 * overlap * (np.arange(5) < 2)))
     drawn = np.stack([(p * t).sum(1), 3.0 * p[:, :2].sum(1), (p**2).sum(1), (p * t).sum(1) ** 2], axis=1)
     columns = (positive.T, positive.S, positive.kappa**2, positive.T**2)
-    found = np.stack([positive.average(v) for v in columns], axis=1)
+    found = np.stack([(positive.weight * v).sum(-1) for v in columns], axis=1)
     error = np.sqrt(drawn.var(0) / n + found.var(0, ddof=1) / len(found))
     assert np.all(np.abs(found.mean(0) - drawn.mean(0)) < 4.5 * error)
 

@@ -97,7 +97,7 @@ def test_a_power_law_against_simulated_readouts(loss, ridge, beta):
         wrong = 0.0
         for label, share, c in population.classes():
             z = (w @ a * c.T + w @ XI * c.S + fit.bias) / (deviation * c.kappa)
-            wrong += share * c.average(ndtr(-label * z)).mean()
+            wrong += share * (c.weight * ndtr(-label * z)).sum(-1).mean()
         train = get_loss(loss).value(features @ w + fit.bias, y).mean()
         trials.append([wrong, w @ a, w @ XI, deviation, np.linalg.norm(w), fit.bias, train])
     names = ("test_error", "m_a", "m_x", "deviation", "norm_w", "bias", "train_loss")
