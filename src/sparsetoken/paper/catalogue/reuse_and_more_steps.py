@@ -163,16 +163,18 @@ def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
 
 
 @sized(
-    quick=([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
-    full=([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, FULL_BAGS),
+    quick=([400, 1600], 20, [1, 2, 5], QUICK_BAGS, {"bags": FEW_BAGS}),
+    full=([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, {"bags": FULL_BAGS, "replicates": 32}),
 )
-def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int, bags_of_ends: int) -> list[Grid]:
+def query_steps_grids(
+    sizes: list[int], repeats: int, ends: list[int], bags: int, of_ends: dict[str, int]
+) -> list[Grid]:
     # What is read has its standard error beside it.
     loose: dict[str, Any] = {**TEN_TOKENS, "accuracy": 1.0, "bags": bags}
     rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
     # `steps` only labels these points by their number of rounds: the stages define the training.
     finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
-    last = {**loose, "bags": bags_of_ends, "rows_at": [2 * MOST + READOUT_STEPS]}
+    last = {**loose, **of_ends, "rows_at": [2 * MOST + READOUT_STEPS]}
     runs = {**TEN_TOKENS, "rows_at": [2, 4, 6, 10, 2 * MOST]}
     drawn: dict[str, Any] = {"repeats": repeats, "first_seed": 1000}
     return [

@@ -152,10 +152,12 @@ BINS = {"low": -3.0, "high": 12.0, "bins": 30}
 
 
 @sized(
-    quick=(150, {"attention": 20, "pooled": 32}, [200, 400], 30),
-    full=(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20),
+    quick=(150, {"attention": 20, "pooled": 32}, [200, 400], 30, 60),
+    full=(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20, 160),
 )
-def interpolation_grids(size: int, repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
+def interpolation_grids(
+    size: int, repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int, left_out: int
+) -> list[Grid]:
     """Below the threshold samples are few and dimensions cheap: larger d there, so that n is not tiny."""
     spots = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
     line = sorted({*np.linspace(0.1, 3.0, 30).tolist(), *JUDGED, 0.15, 0.95, 0.98, 1.02, 1.05} - {1.0})
@@ -178,7 +180,7 @@ def interpolation_grids(size: int, repeats: dict[str, int], margin_sizes: list[i
             Grid(
                 "left_out", "left_out", {**TEN_TOKENS, "alpha": 4.0, **readout, "d": d}, repeats=times, first_seed=8000
             )
-            for d, times in ((margin_sizes[0] // 2, 60), (margin_sizes[1], 16))
+            for d, times in ((margin_sizes[0] // 2, left_out), (margin_sizes[1], 16))
         ),
     ]
 
