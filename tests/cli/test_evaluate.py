@@ -40,6 +40,20 @@ def test_evaluate_begins_with_a_verdict(folder, command):
     assert code == 0 and "no evidence of a signal" in " ".join(out.split("\nnoise.csv")[0].split())
 
 
+def test_evaluate_is_given_the_class_that_carries_the_signal(folder, command):
+    def log_losses(*more):
+        wanted = ("-m", "attention", "-m", "max-pool LR", "--folds", 3, "--repeats", 1, "--csv", folder / "s.csv")
+        code, _, err = command("evaluate", folder / "bags.csv", *wanted, *more)
+        assert code == 0, err
+        return pd.read_csv(folder / "s.csv").set_index("learner")["log_loss"]
+
+    yes, no = log_losses("--positive-label", "yes"), log_losses("--positive-label", "no")
+    assert yes["attention"] != no["attention"]
+    assert yes["max-pool LR"] == no["max-pool LR"]  # a baseline has no such class
+    code, _, err = command("evaluate", folder / "bags.csv", "--positive-label", "maybe")
+    assert code == 2 and "--positive-label must be a label of the file" in err and err.count("\n") == 1
+
+
 def test_evaluate_says_beforehand_how_long_it_takes_and_keeps_to_80_columns(folder, command, monkeypatch):
     monkeypatch.setattr("sparsetoken.cli.evaluate.LONG", 0.0)
     monkeypatch.setenv("COLUMNS", "80")

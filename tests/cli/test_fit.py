@@ -8,6 +8,7 @@ import pytest
 
 from sparsetoken.bags.reading.read_bags import read_bags
 from sparsetoken.estimators.learners import LEARNERS
+from sparsetoken.estimators.persistence import load_model
 from tests.helpers import planted_table
 
 
@@ -119,6 +120,22 @@ def test_a_fit_in_words(folder, command):
 def test_which_class_carries_the_signal_is_said(folder, command):
     code, out, _ = command("fit", folder / "bags.csv", "-m", "attention", "-o", folder / "m.skops")
     assert code == 0 and "bags of class yes seem to carry the signal" in out
+
+
+def test_the_class_that_carries_the_signal_can_be_given(folder, command):
+    arguments = ("fit", folder / "bags.csv", "-m", "attention", "-o", folder / "m.skops", "--positive-label")
+    assert command(*arguments, "no")[0] == 0
+    assert load_model(folder / "m.skops").positive_label == "no"
+    table = planted_table()
+    table.assign(label=table["label"].map({"no": 3, "yes": 7})).to_csv(folder / "numbers.csv", index=False)
+    code, _, err = command(*("fit", folder / "numbers.csv", *arguments[2:]), "3")
+    assert code == 0 and load_model(folder / "m.skops").positive_label == 3, err  # a number, as the labels are
+    for wrong, words in (
+        ((*arguments, "maybe"), "--positive-label must be a label of the file, such as no, got 'maybe'"),
+        ((*arguments, "yes", "-m", "pooled"), "pooled does not"),
+    ):
+        code, _, err = command(*wrong)
+        assert code == 2 and words in err and err.count("\n") == 1, err
 
 
 @pytest.mark.parametrize("treatment", ["drop-token", "impute"])

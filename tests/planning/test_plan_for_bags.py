@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -105,12 +106,36 @@ def test_plan_command_reads_a_file(drawn, bags_plan, tmp_path, command, monkeypa
     code, _, err = command("plan", "--from", path, *columns, "--budget", 5)
     assert code == 0, err
     assert given["bags"].n_features == 59 and np.array_equal(given["labels"], labels)
-    assert given["budget"] == 5
-    for wrong, words in ((("--budget", -1), "budget"), (("-d", 5), "dimension")):
+    assert given["budget"] == 5 and given["positive_label"] is None
+    chosen = int(labels.min())
+    assert command("plan", "--from", path, *columns, f"--positive-label={chosen}")[0] == 0
+    assert given["positive_label"] == chosen
+    for wrong, words in (
+        (("--budget", -1), "budget"),
+        (("-d", 5), "dimension"),
+        (("--positive-label", "maybe"), "label of the file"),
+    ):
         code, _, err = command("plan", "--from", path, *columns, *wrong)
         assert code == 2 and words in err and err.count("\n") == 1
     code, _, err = command("plan", "--from", tmp_path / "nothing.csv")
     assert code == 2 and "nothing.csv" in err
+
+
+def test_the_learner_is_told_which_class_carries_the_signal(monkeypatch):
+    told = []
+
+    def measure(bags, positive, make, *_, **__):
+        told.append(make().positive_label)
+        raise ArithmeticError("enough")
+
+    module = sys.modules[plan_for_bags.__module__]  # the package has the function under the same name
+    monkeypatch.setattr(module, "measure_curve", measure)
+    for label in (None, "sick", "well"):
+        with pytest.raises(ArithmeticError, match="enough"):
+            plan_for_bags(np.zeros((12, 2, 3)), ["sick", "well"] * 6, positive_label=label)
+    assert told == [None, False, True]
+    with pytest.raises(ValueError, match="positive_label must be one of the two labels, got 'ill'"):
+        plan_for_bags(np.zeros((12, 2, 3)), ["sick", "well"] * 6, positive_label="ill")
 
 
 def test_unknown_labels_are_refused():

@@ -72,6 +72,9 @@ class LabelledOptions(BagOptions):
     skip_unmatched: bool = rare(
         False, "--skip-unmatched", help="Leave out files without a label and labels without a file."
     )
+    positive_label: str = typer.Option(
+        None, "--positive-label", help="Which of two classes carries the signal [found on held-out bags]."
+    )
 
     def read_from(self, file: Path, cluster: ClusterOptions | None = None, **how: Any) -> Any:
         """The bags with their labels; missing values are kept where the learner is to fill them in."""
@@ -79,6 +82,19 @@ class LabelledOptions(BagOptions):
 
         kept = "keep" if checked_treatment(self.missing) == "impute" else self.missing
         return super().read_from(file, cluster, missing=kept, **how)
+
+    def positive_of(self, labels: Any) -> Any:
+        """The label of the file that --positive-label names; None without it."""
+        if self.positive_label is None:
+            return None
+        known = {str(label): label for label in sorted(set(labels.tolist()))}
+        if self.positive_label not in known:
+            raise ValueError(
+                f"--positive-label must be a label of the file, such as {next(iter(known))}, got {self.positive_label!r}"
+            )
+        if len(known) != 2:
+            raise ValueError(f"--positive-label goes with two classes; the labels of the file are of {len(known)}")
+        return known[self.positive_label]
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,8 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
 
     steps: Iterator[Any]
     makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
-    if given.missing == "impute":  # the same tokens are dropped for all learners, the baselines included
-        makers = {name: partial(_prepared, given, name, make) for name, make in makers.items()}
+    positive = given.positive_of(read.labels)
+    makers = {name: partial(_prepared, given, positive, name, make) for name, make in makers.items()}
     if numbers:
         splits = regression_splits(read.labels.astype(float), *plan, read.groups)
         steps = evaluate_regression(read.bags, read.labels, makers, splits, read.groups)
@@ -101,8 +101,13 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
     return sorted(found, key=lambda e: -e.r2 if numbers else (-e.accuracy, -e.auc))
 
 
-def _prepared(given: LabelledBags, name: str, make: Callable[[], Any]) -> Any:
-    return given.prepared(name, make())
+def _prepared(given: LabelledBags, positive: Any, name: str, make: Callable[[], Any]) -> Any:
+    """A fresh learner with the settings of the options, as far as it has them."""
+    estimator = make()
+    if positive is not None and "positive_label" in estimator.get_params():
+        estimator.set_params(positive_label=positive)
+    # Tokens to drop were dropped at reading, for all learners, the baselines included.
+    return given.prepared(name, estimator) if given.missing == "impute" else estimator
 
 
 def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:

@@ -48,6 +48,11 @@ def fit(
     regression = is_regression(given.task, read.labels)
     name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
     estimator = given.prepared(name, _learner(name, regression, class_weight, seed))
+    positive = given.positive_of(read.labels)
+    if positive is not None:
+        if "positive_label" not in estimator.get_params():
+            raise ValueError(f"--positive-label goes with learners that look for a signal; {name} does not")
+        estimator.set_params(positive_label=positive)
     with stages(f"fitting {name} to {len(read.bags)} bags"):
         estimator.fit(read.bags, read.labels, groups=read.groups)
     if read.groups is not None and not any(name.startswith("held_out") for name in estimator.diagnostics_):

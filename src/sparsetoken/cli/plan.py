@@ -43,7 +43,8 @@ class OwnBags(LabelledOptions):
         real_number("budget", self.budget, 0.0, open_low=True)
         checked_treatment(self.missing, ("error", "drop-token"))
         read = self.read_from(self.source)
-        return plan_for_bags(read.bags, read.labels, budget=self.budget, **wanted)
+        positive = self.positive_of(read.labels)
+        return plan_for_bags(read.bags, read.labels, budget=self.budget, positive_label=positive, **wanted)
 
     def check_absent(self) -> None:
         """Refuse options of a file where there is none."""

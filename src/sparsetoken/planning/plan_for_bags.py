@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .._core.validation import real_number, whole_number
 from ..plotting.show import Shown, axes_for
 from .criterion import Criterion
@@ -155,6 +157,7 @@ def plan_for_bags(
     criterion: Criterion | str = "error",
     target: float | None = None,
     budget: float = BUDGET,
+    positive_label: Any = None,
     progress: Callable[[str], None] | None = None,
 ) -> BagsPlan:
     """Measure the default learner on parts of labelled bags, and estimate what more bags would gain.
@@ -173,6 +176,8 @@ def plan_for_bags(
         The criterion's value aimed at.
     budget : float
         CPU seconds that the measurement may take.
+    positive_label : label, optional
+        Which of the two classes carries the signal; found on held-out bags by default.
     progress : callable, optional
         Called with a few words after every fit.
 
@@ -191,6 +196,12 @@ def plan_for_bags(
 
     bags = X if isinstance(X, Bags) else Bags(X)
     positive = positive_labels(bags, y)
+    side = None
+    if positive_label is not None:
+        sides = positive[np.asarray(y) == positive_label]
+        if len(sides) == 0:
+            raise ValueError(f"positive_label must be one of the two labels, got {positive_label!r}")
+        side = bool(sides[0])  # the learner is trained on truth values
     size = len(bags) if n is None else whole_number("n", n, 2)
     real_number("budget", budget, 0.0, open_low=True)
     judged = Criterion.of(criterion)
@@ -201,6 +212,9 @@ def plan_for_bags(
         if progress is not None:
             progress(f"measuring {DEFAULT}, fit {done} of {total}, about {seconds_left:.0f} s left")
 
-    curve = Extrapolation(measure_curve(bags, positive, LEARNERS[DEFAULT].make, judged, budget=budget, report=report))
+    def learner() -> Any:
+        return LEARNERS[DEFAULT].make().set_params(positive_label=side)
+
+    curve = Extrapolation(measure_curve(bags, positive, learner, judged, budget=budget, report=report))
     needed = None if target is None else curve.needed(target)
     return BagsPlan(type(LEARNERS[DEFAULT].make()).__name__, size, curve, needed)
