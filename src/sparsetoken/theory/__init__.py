@@ -11,12 +11,13 @@ from .bayes.limit import BayesLimit, bayes_limit
 from .bayes.oracle import Oracle, oracle, strength_needed
 from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
+from .coloured_alignment import ColouredAlignment, coloured_alignment
 from .design import Design, design
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
 from .dynamics.problem import Sampling
 from .dynamics.trajectory import trajectory
 from .errors import AccuracyError, AccuracyWarning, ConvergenceError, ReplicaSymmetryWarning, UnstableTrainingWarning
-from .fixed_point.coloured import ColouredAlignment, ColouredResult, coloured_alignment
+from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult

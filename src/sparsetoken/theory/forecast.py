@@ -21,8 +21,9 @@ from ..training import Training
 from .alignment import Alignment, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
+from .coloured_alignment import coloured_alignment
 from .finite_size import FINEST, averaged_measures, sample_sizes
-from .fixed_point.coloured import ColouredResult, coloured_alignment
+from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult

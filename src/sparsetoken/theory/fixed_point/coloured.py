@@ -1,4 +1,4 @@
-"""Exact asymptotics in coloured noise: the two gradient steps, and the convex readout.
+"""Exact asymptotics of the convex readout in coloured noise.
 
 Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d, on features
 f = T a + S xi + kappa Sigma'^{1/2} z (see `laws.coloured`). Unknowns are m_a = <w, a>, m_x = <w, xi>, nu with
@@ -23,12 +23,12 @@ in which nothing grows as the ridge falls. The residuals are, with chi = yD^{-1}
 
 and the differences of the logarithms of V and nu^2 from those of their right sides.
 
-Eq. (20) and Eq. (21) of docs/theory.md.
+Eq. (20) of docs/theory.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,89 +36,17 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from ...laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, whitened_law
+from ...laws.coloured import ColouredLaw, coloured_law, whitened_law
 from ...laws.measures import ScoreLaw, fresh_measures, trained_measures
 from ...laws.nodes import ROUNDING, Population
-from ...results import NOT_PLAIN, TwoSteps, two_steps_from
 from ...task import Task
-from ...training import Training
 from ..capacity import require_above_capacity
-from ..step_formulas import first_slopes, residual_moments, second_bias
 from .prox_averages import ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square
 
 _FAR = 40.0  # reach of the bracket of log c around the place where ridge and c s are alike
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ColouredAlignment(TwoSteps):
-    """What the two gradient steps give in coloured noise, in the limit.
-
-    Attributes
-    ----------
-    overlap, cosine, norm, bias, sharpness
-        As in `results.TwoSteps`: of w1 under "w", of q2 under "q".
-    query : Query
-        q2's weights on the eigenvalues, for `coloured_law`.
-    """
-
-    query: Query = field(compare=False, metadata=NOT_PLAIN)
-
-
-def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> ColouredAlignment:
-    """The two gradient steps on D0 in coloured noise.
-
-    Eq. (21) of docs/theory.md.
-
-    w1 = a xi + noise of covariance s^2 Sigma/d, s^2 = eta_w^2 E[c^2]/(alpha0 L). Given w1, with omega^2 = w1^T Sigma w1 the
-    query is -(eta_q beta/L) times
-
-        pi E[h+] theta^2 R(1 - R/L) a xi + (L-1) E[h] Sigma w1 + noise of covariance N Sigma/n0
-        N = (L-1) omega^2 E[h^2] + pi E[h+^2] theta^2 a^2 R(1 - R/L)
-
-    because deviations from a bag's mean are independent of the mean, hence of h. Sigma = 1 gives `theory.alignment`.
-
-    The largest eigenvalues must stay bounded as d grows. Where a few of them hold a share of the trace at any d, omega and the
-    query fluctuate between data sets at every d, and what is given here is the query at the mean omega^2.
-
-    Parameters
-    ----------
-    task : Task
-        What the data is.
-    training : Training
-        Rates, alpha0, loss and beta.
-    spectrum : Spectrum
-        Eigenvalues of Sigma and the signal's coordinates.
-
-    Returns
-    -------
-    ColouredAlignment
-    """
-    training.require_steps("coloured noise")
-    loss, t = training.loss_function, training
-    L, R, theta, _ = task.only_kind("coloured noise")
-    pi = task.prevalence
-    s, x, d = spectrum.eigenvalues, spectrum.signal, spectrum.dimension
-    labels, p = np.array([1.0, -1.0]), np.array([pi, 1 - pi])
-    c = first_slopes(loss, t.eta_b, labels, p)
-    a = -t.eta_w * pi * float(c[0]) * theta * R / L
-    s2 = t.eta_w**2 * float(p @ c**2) / (t.alpha0 * L)
-    noise_w = s2 * s / d  # variance of w1's coordinates
-    omega2 = float(a**2 * (x @ s) + noise_w @ s)
-    pull = t.eta_w * s.mean() / (t.alpha0 * L)  # each sample's own weight in w1
-    means, spreads = np.array([a * theta * R / L, 0.0]) - pull * c, np.full(2, np.sqrt(omega2 / L))
-    b1 = float(second_bias(loss, t.eta_b, c, labels, p, means, spreads))
-    each, squares = residual_moments(loss, labels, means + b1, spreads)
-    (h_plus, hh_plus), h, hh = (float(each[0]), float(squares[0])), float(p @ each), float(p @ squares)
-    rr = R * (1 - R / L)
-    along = pi * h_plus * theta**2 * rr * a + (L - 1) * h * a * s  # coefficient of xi_j
-    scatter = ((L - 1) * omega2 * hh + pi * hh_plus * theta**2 * a**2 * rr) / (t.alpha0 * d)
-    scale = -t.eta_q * t.beta / L
-    query = Query(scale * along * x, scale**2 * (along**2 * x + ((L - 1) * h * s) ** 2 * noise_w + scatter * s))
-    norm_w = float(np.sqrt(a**2 + noise_w.sum()))
-    return ColouredAlignment(**two_steps_from(a, norm_w, query.overlap, query.norm, b1, t.beta), query=query)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
