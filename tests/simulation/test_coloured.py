@@ -7,6 +7,9 @@ import pytest
 from scipy.stats import ks_2samp
 
 from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, theory
+from sparsetoken.simulation.samplers.drawn_bags import draw_bags
+from sparsetoken.simulation.two_steps import draw_two_steps
+from sparsetoken.theory.coloured_alignment import draw_steps
 
 D = 24
 VALUES = np.arange(1, D + 1) ** -0.7
@@ -148,10 +151,74 @@ def test_a_query_that_vanishes_is_pooling():
         assert found.cosine["q"] == 0.0
 
 
+FEW = np.arange(1, 201) ** -2.0
+FEW = theory.Spectrum.of(FEW / FEW.mean())
+
+
+def test_drawn_steps_have_the_law_of_the_simulated_ones():
+    """Both exact at finite d: overlaps, norms and the query's weight on the first eigenvector, from 400 draws of each."""
+    task, training = TASK.but(prevalence=0.3), TRAINING
+    n0 = 2 * FEW.dimension
+    rng = np.random.default_rng(0)
+    rows, simulated = [], []
+    for seed in range(400):
+        bags = draw_bags(task, n0, seed, "0")
+        share = float((bags.labels > 0).mean())
+        rows.append(draw_steps(task, training, FEW, n0, share, rng))
+        simulated.append(draw_two_steps(bags, training, FEW.dimension, seed, FEW.direction, FEW.eigenvalues**0.5))
+    xi = FEW.direction
+    for number in (
+        lambda w, b, q: w @ xi,
+        lambda w, b, q: np.linalg.norm(w),
+        lambda w, b, q: b,
+        lambda w, b, q: q @ xi,
+        lambda w, b, q: np.linalg.norm(q),
+        lambda w, b, q: q[0],
+    ):
+        drawn, known = ([number(*row) for row in table] for table in (rows, simulated))
+        assert ks_2samp(drawn, known).pvalue > 1e-3
+
+
+def test_where_few_directions_carry_the_noise_the_forecast_is_the_mean_over_data_sets():
+    task, training = Task(10, 1, 4.0, 0.5), Training(alpha0=2.0, alpha1=2.0, eta_q=20.0, ridge=0.1)
+    tokens = Tokens(covariance=FEW)
+    found = forecast(task, training, tokens=tokens)
+    trials = [simulate(task, training, None, seed, tokens=tokens).to_row() for seed in range(60)]
+    query = theory.coloured_alignment(task, training, FEW).query
+    at_mean = theory.erm(theory.coloured_law(task, FEW, query), 2.0, 0.1, accuracy=1e-3)
+    for name in ("test_error", "auc", "train_loss", "norm_w", "cosine_q", "sharpness"):
+        x = np.array([trial[name] for trial in trials])
+        error = np.hypot(x.std(ddof=1) / 60**0.5, found.spread[name] / 8)
+        assert abs(x.mean() - found.to_row()[name]) < 3.5 * error, name
+        if name in ("test_error", "cosine_q"):  # the others have heavy tails
+            assert 0.5 < found.spread[name] / x.std(ddof=1) < 2.0, name
+    measured = np.mean([trial["test_error"] for trial in trials])
+    assert at_mean.test_error - measured > 0.02  # one query does not stand for all
+    assert found.d == 200 and 0.004 < found.standard_error < 0.02 and np.isfinite(found.capacity)
+    moved = forecast(task, training, tokens=tokens, deployment=Deployment(bias_shift=3.0), with_capacity=False)
+    assert moved.sensitivity > found.sensitivity and moved.tested["bias_shift"] == 3.0
+
+
+def test_a_dimension_with_a_covariance():
+    """Shares of the classes, too: with a large ridge the bias follows them."""
+    task, training = Task(10, 1, 5.0, 0.5), Training(alpha1=4.0, ridge=1.0)
+    even = Tokens(covariance=np.ones(250))
+    found = forecast(task, training, "pooled", tokens=even, d=250)
+    plain = forecast(task, training, "pooled", d=250)
+    assert abs(found.test_error - plain.test_error) < 4 * found.standard_error
+    assert forecast(task, training, "pooled", with_capacity=False).test_error < 0.26 < 0.31 < found.test_error
+    assert np.isnan(found.capacity) and found.steps is None
+    named = forecast(task, TRAINING, tokens=Tokens(covariance="power:0.4"), d=60)
+    assert named.d == 60 and named.steps.d == 60 and named.spread["cosine_q"] > 0
+    with pytest.raises(ValueError, match=r"d must be the covariance's dimension \(250\) or None, got 100"):
+        forecast(task, training, "pooled", tokens=even, d=100)
+
+
 def test_the_forecast_in_one_call():
     """Alignment, law, readout and capacity one after another; the same readout tested elsewhere."""
-    spectrum = theory.Spectrum.of(VALUES)
-    tokens, options = Tokens(covariance=VALUES), {"accuracy": 4e-3}
+    values = np.linspace(0.5, 1.5, D)  # many directions: the query is the mean one
+    spectrum = theory.Spectrum.of(values)
+    tokens, options = Tokens(covariance=values), {"accuracy": 4e-3}
     for model, activation in (("attention", None), ("elementwise:tanh", "tanh")):
         steps = theory.coloured_alignment(TASK, TRAINING, spectrum)
         law = theory.coloured_law(TASK, spectrum, steps.query, TRAINING.beta, activation)

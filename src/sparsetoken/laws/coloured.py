@@ -221,6 +221,8 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
         sigma of elementwise attention; None for softmax.
     name : str
         What the law is called.
+    training_share : float, optional
+        Share of positives among the readout's bags, where it is not the prevalence.
     """
 
     task: Task
@@ -229,6 +231,7 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
     beta: float
     activation: Activation | None = None
     name: str = "coloured"
+    training_share: float | None = None
     first_points = FIRST_POINTS
 
     @property
@@ -254,7 +257,7 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
         found = attended_population(white, self.prevalence, cosine, self.beta * spread, self.activation, points=points)
         mass = found.positive.S / (abs(shift) if shift else 1.0)
         positive = found.positive._replace(T=found.positive.T - shift * mass, S=kind.strength * mass)
-        population = Population(positive, found.negative, self.prevalence)
+        population = Population(positive, found.negative, self.prevalence, training_share=self.training_share)
         return population, nodes_of(population)
 
 

@@ -175,15 +175,20 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
         _steps_of(groups._replace(probability=counts[i : i + size] / n0), task, t, d, n0, rng)
         for i in range(0, draws, size)
     ]
-    overlap_w, norm_w, bias, overlap_q, norm_q = np.concatenate(parts, axis=1)
+    return law_of_draws(np.concatenate(parts, axis=1), d, n0, t.beta)
+
+
+def law_of_draws(drawn: np.ndarray, d: int, n0: int, beta: float) -> AlignmentLaw:
+    """The law from <w1, xi>, ||w1||, b1, <q2, xi> and ||q2|| of drawn data sets, (5, draws)."""
+    overlap_w, norm_w, bias, overlap_q, norm_q = drawn
     cosine_w, cosine_q = (x / np.where(norm > 0, norm, 1.0) for x, norm in ((overlap_w, norm_w), (overlap_q, norm_q)))
-    numbers = {"cosine_w": cosine_w, "cosine_q": cosine_q, "norm_q": norm_q, "sharpness": t.beta * norm_q}
+    numbers = {"cosine_w": cosine_w, "cosine_q": cosine_q, "norm_q": norm_q, "sharpness": beta * norm_q}
     return AlignmentLaw(
         overlap={"w": float(overlap_w.mean()), "q": float(overlap_q.mean())},
         cosine={"w": float(cosine_w.mean()), "q": float(cosine_q.mean())},
         norm={"w": float(norm_w.mean()), "q": float(norm_q.mean())},
         bias=float(bias.mean()),
-        sharpness=float(t.beta * norm_q.mean()),
+        sharpness=float(beta * norm_q.mean()),
         d=d,
         n0=n0,
         spread={name: float(x.std(ddof=1)) for name, x in numbers.items()},

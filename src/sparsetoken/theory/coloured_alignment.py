@@ -1,4 +1,4 @@
-"""The two gradient steps on D0 in coloured noise: their limits.
+"""The two gradient steps on D0 in coloured noise: their limits, and draws of them at the covariance's dimension.
 
 Eq. (21) of docs/theory.md.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..laws.coloured import Query, Spectrum
+from ..losses import balancing_bias
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
@@ -44,8 +45,9 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
 
     because deviations from a bag's mean are independent of the mean, hence of h. Sigma = 1 gives `theory.alignment`.
 
-    The largest eigenvalues must stay bounded as d grows. Where a few of them hold a share of the trace at any d, omega and the
-    query fluctuate between data sets at every d, and what is given here is the query at the mean omega^2.
+    The largest eigenvalues must stay bounded as d grows. Where a few of them hold a share of tr Sigma^2 at any d, omega and the
+    query fluctuate between data sets at every d, and what is given here is the query at the mean omega^2; `forecast` then
+    averages over drawn queries.
 
     Parameters
     ----------
@@ -83,3 +85,50 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
     query = Query(scale * along * x, scale**2 * (along**2 * x + ((L - 1) * h * s) ** 2 * noise_w + scatter * s))
     norm_w = float(np.sqrt(a**2 + noise_w.sum()))
     return ColouredAlignment(**two_steps_from(a, norm_w, query.overlap, query.norm, b1, t.beta), query=query)
+
+
+def noise_directions(spectrum: Spectrum) -> float:
+    """(tr Sigma^2)^2/tr Sigma^4: 2 over this is the relative variance of w1^T Sigma w1 between data sets, for pure noise."""
+    squares = (spectrum.eigenvalues / spectrum.eigenvalues.max()) ** 2
+    return float(squares.sum() ** 2 / (squares**2).sum())
+
+
+def draw_steps(
+    task: Task, training: Training, spectrum: Spectrum, n0: int, share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """(w1, b1, q2) on n0 drawn bags with this share of positives, exact in law, in the eigenbasis of Sigma.
+
+    Of a bag's tokens only what the steps depend on is drawn: the field of its mean, given their weighted sum g, and of the
+    deviations from it along w1 the component e1 along the signal tokens and the squared length e2.
+    """
+    t, loss, xi, root = training, training.loss_function, spectrum.direction, np.sqrt(spectrum.eigenvalues)
+    L, R, theta, _ = task.only_kind("coloured noise")
+    positive = np.arange(n0) < round(share * n0)
+    labels, equal = np.where(positive, 1.0, -1.0), np.full(n0, 1.0 / n0)
+    c = first_slopes(loss, t.eta_b, labels, equal)
+    size, shift = float(np.linalg.norm(c)), positive * theta * R / L
+
+    g = root * rng.standard_normal(spectrum.dimension)
+    w1 = -t.eta_w / n0 * (size * L**-0.5 * g + float(c @ shift) * xi)
+    overlap, omega = float(w1 @ xi), float(np.linalg.norm(root * w1))
+
+    noise = rng.standard_normal(n0)
+    noise -= c * float(c @ noise) / size**2
+    fields = (c / size * float(g @ w1) + omega * noise) * L**-0.5 + overlap * shift
+    b1 = float(balancing_bias(loss, fields, labels, equal)) if isinstance(t.eta_b, str) else -t.eta_b * float(c.mean())
+    if omega == 0.0 or L == 1:
+        return w1, b1, np.zeros(spectrum.dimension)
+    h = loss.slope(fields + b1, labels)
+
+    e1 = rng.standard_normal(n0)
+    e2 = e1**2 + 2.0 * rng.standard_gamma((L - 2) / 2.0, n0)
+    spread = positive * theta * np.sqrt(R * (1.0 - R / L))
+    push = overlap * spread
+    along_xi = float(h @ (spread * (push + omega * e1)))
+    along_w = float(h @ (push * e1 + omega * e2))
+    rest = float(np.sqrt(h**2 @ (push**2 + 2.0 * omega * push * e1 + omega**2 * e2)))
+    w_hat = root * w1 / omega
+    across = rng.standard_normal(spectrum.dimension)
+    across -= w_hat * float(w_hat @ across)
+    total = along_xi * xi + root * (along_w * w_hat + rest * across)
+    return w1, b1, -t.eta_q * t.beta / (n0 * L) * total

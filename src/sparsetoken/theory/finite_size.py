@@ -3,7 +3,8 @@
 The limit takes n and d to infinity. At a given size the share of positives among n bags is Binomial(n, pi)/n, and a readout
 follows it with its bias: it is trained at the realised share, tested at pi, and averaged over the binomial law, both classes
 being present. The query's cosine gamma and sharpness k differ between data sets too: they are drawn (`theory.alignment` at d),
-and the readout is averaged over groups of like ones. What is left is of order 1/d.
+and the readout is averaged over groups of like ones. What is left is of order 1/d. In coloured noise the query is more than
+these two numbers: pairs of a query and a share are drawn, and a readout is solved for each.
 
 Eq. (30) of docs/theory.md.
 """
@@ -11,6 +12,7 @@ Eq. (30) of docs/theory.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,20 +22,23 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 from .._core.averages import standard_error
-from ..classifiers import check_model
+from ..classifiers import Classifier, check_model
+from ..laws.coloured import ColouredLaw, Query, Spectrum
 from ..laws.law import Law, law_of_model
 from ..laws.measures import fresh_measures, score_laws
 from ..laws.nodes import Population
 from ..losses import Loss
 from ..task import Task
 from ..training import Training
-from .alignment import AlignmentLaw, alignment
+from .alignment import AlignmentLaw, alignment, law_of_draws
+from .coloured_alignment import draw_steps
 from .fixed_point.plain import geometry, quick_readout
 
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 GROUPS = 12  # groups of like queries that the readout is solved for
 DRAWS = 512  # of the two steps
 FINEST = 64  # times as many draws, of both kinds, at the finest sampling
+COLOURED_DRAWS = 64  # data sets in coloured noise, of a readout each
 SHARES = 17  # shares of positives in D1 that measures other than the error are averaged over
 _ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
 
@@ -171,3 +176,40 @@ def _measures(found: ReadoutsAtShares, cosine: float) -> dict[str, np.ndarray]:
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     shape = table["test_error"].shape
     return table | {name: np.broadcast_to(v[:, None], shape) for name, v in geometry(found.x, cosine).items()}
+
+
+def coloured_measures(
+    task: Task,
+    training: Training,
+    known: Classifier,
+    spectrum: Spectrum,
+    law_of_query: Callable[[Query], ColouredLaw],
+    measures: Callable[[ColouredLaw, Training, float], dict[str, float]],
+    refinement: int = 1,
+) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
+    """`averaged_measures` in coloured noise, at the covariance's dimension.
+
+    `measures` gives a readout's by name, "standard_error" among them, from its law, the training and the accuracy wanted.
+    """
+    d = spectrum.dimension
+    n0, n1, exact = sample_sizes(training, known.name, d)
+    rng = np.random.default_rng(0)
+    shares = class_shares(n1, task.prevalence, n1)
+    first_shares = class_shares(n0, task.prevalence, n0) if known.has_query else None
+    # Draws of the law are common to all data sets: their error does not average out.
+    accuracy = max(2e-4, 1e-3 / math.sqrt(refinement))
+    rows, drawn, query = [], [], Query(spectrum.direction, np.ones(d))
+    for _ in range(refinement * COLOURED_DRAWS):
+        if first_shares is not None:
+            w1, b1, q2 = draw_steps(task, exact, spectrum, n0, rng.choice(first_shares[0], p=first_shares[1]), rng)
+            query, xi = Query(q2 * spectrum.direction, q2**2), spectrum.direction
+            drawn.append([w1 @ xi, np.linalg.norm(w1), b1, q2 @ xi, np.linalg.norm(q2)])
+        law = replace(law_of_query(query), training_share=float(rng.choice(shares[0], p=shares[1])))
+        rows.append(measures(law, exact, accuracy))
+    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    sampling = float(table.pop("standard_error").mean())
+    means = {name: float(values.mean()) for name, values in table.items()}
+    spread = {name: float(values.std(ddof=1)) for name, values in table.items()}
+    errors = {name: float(standard_error(values)) for name, values in table.items()}
+    errors["test_error"] = math.hypot(errors["test_error"], sampling)
+    return law_of_draws(np.array(drawn).T, d, n0, exact.beta) if drawn else None, means, errors, spread

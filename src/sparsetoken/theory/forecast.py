@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from .._core.validation import whole_number
 from ..classifiers import Classifier, check_model, classifier, has_query
 from ..deployment import Deployment, deployment_of
-from ..laws.coloured import Query, coloured_law, spectrum_of
+from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, spectrum_of
 from ..laws.heads import heads_law
 from ..laws.law import Law, law_of_model, same_mechanism
 from ..laws.signals import Signals
@@ -18,11 +19,11 @@ from ..laws.sobol import kept_with_draws
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task, Tokens
 from ..training import Training
-from .alignment import Alignment, alignment
+from .alignment import Alignment, AlignmentLaw, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
-from .coloured_alignment import coloured_alignment
-from .finite_size import FINEST, averaged_measures, sample_sizes
+from .coloured_alignment import coloured_alignment, noise_directions
+from .finite_size import FINEST, averaged_measures, coloured_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
@@ -53,7 +54,8 @@ class Forecast(ClassifierResult):
     reachable_test_error, hard : float, bool
         Bayes limit only: the test error that message passing reaches, and whether it is larger than the optimum.
     d : int or None
-        The dimension, where one was given: numbers are then means over data sets, and those of the training data are NaN.
+        The dimension, where numbers are means over data sets of that dimension; in white noise those of the training data are
+        then NaN.
     spread : mapping
         Standard deviations between data sets at that dimension, by field ("test_error", "auc", .., "cosine_q", "sharpness").
     residual : float
@@ -76,6 +78,12 @@ _FROM_THE_FIXED_POINT = (
     *("test_error", "standard_error", "auc", "sensitivity", "specificity", "balanced_error"),
     *("train_loss", "train_error", "norm_w", "bias", "m_q", "m_u", "nu", "residual"),
 )
+
+
+_OF_THE_WHITE_READOUT = ("m_q", "m_u", "nu", "residual")  # no numbers in coloured noise, or none to average
+
+# Where fewer directions carry the noise, queries differ between data sets at any d (eigenvalues j^-a: a above about 0.65).
+FEW_DIRECTIONS = 10
 
 
 # Along a sweep in alpha1 or ridge the law stays the same: its draws, after the softmax, are cached. The classifier is
@@ -145,7 +153,9 @@ def forecast(
         Also compute the separability threshold; by default in the limit (there is none at a given d).
     d : int, optional
         Dimension of a token: what n = alpha d bags lead to on average over data sets, whose class shares and queries differ,
-        up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained.
+        up to terms of relative order 1/d. For classifiers with one query or none; in white noise, tested as they were trained.
+        With a covariance d is its dimension. Where fewer than ten directions carry its noise, (tr Sigma^2)^2/tr Sigma^4 < 10,
+        queries differ between data sets at any d, and the forecast is this average without being asked.
 
     Returns
     -------
@@ -165,12 +175,20 @@ def forecast(
     check_schedule(training)
     tokens = _checked_tokens(tokens, chosen)
     test = deployment_of(deployment, model, task)
-    if d is not None:
-        if tokens.covariance is not None or test is not None or not chosen.trainable or chosen.heads is not None:
-            raise ValueError("d is for plain tokens and models with one query or none, tested as they were trained")
+    d = None if d is None else whole_number("d", d, 2)
+    if tokens.covariance is not None:
+        spectrum = spectrum_of(tokens.covariance, tokens.signal, d)
+        if d not in (None, spectrum.dimension):
+            raise ValueError(f"d must be the covariance's dimension ({spectrum.dimension}) or None, got {d}")
+        if d is not None or (chosen.has_query and noise_directions(spectrum) < FEW_DIRECTIONS):
+            capacity_too = bool(with_capacity) or (with_capacity is None and d is None)
+            return _coloured_forecast_at(task, training, chosen, spectrum, test, accuracy, capacity_too)
+    elif d is not None:
+        if test is not None or not chosen.trainable or chosen.heads is not None:
+            raise ValueError("d is for models with one query or none, tested as they were trained")
         if with_capacity or (isinstance(accuracy, Accuracy) and accuracy.warm_start is not None):
             raise ValueError("with_capacity and a warm start are for the limit, not for a given d")
-        return _forecast_at(task, training, model, whole_number("d", d, 2), accuracy)
+        return _forecast_at(training, model, d, accuracy, partial(averaged_measures, task, training, model, d))
     if not chosen.trainable:
         return _bayes_forecast(task, training.alpha0 + training.alpha1, accuracy)
     setting = _setting(task, training, chosen, tokens)
@@ -206,14 +224,21 @@ def forecast(
     )
 
 
-def _forecast_at(task: Task, training: Training, model: str, d: int, accuracy: float | Accuracy | None) -> Forecast:
-    steps, means, errors, spread = averaged_measures(task, training, model, d)
+# steps, means, standard errors and spreads over data sets, on a number of times the usual draws
+_Measures = Callable[[int], tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]]
+
+
+def _forecast_at(
+    training: Training, model: str, d: int, accuracy: float | Accuracy | None, measures: _Measures
+) -> Forecast:
+    refinement = 1
+    steps, means, errors, spread = measures(refinement)
     if accuracy is not None:
-        wanted, refinement = Accuracy.of(accuracy), 1
+        wanted = Accuracy.of(accuracy)
         # Both the draws of the law and those of the two steps: errors fall like the root of the latter.
         while (shortfall := wanted.shortfall(errors["test_error"])) > 1 and refinement < FINEST:
             refinement = min(FINEST, refinement * 2 ** math.ceil(2 * math.log2(shortfall)))
-            steps, means, errors, spread = averaged_measures(task, training, model, d, refinement)
+            steps, means, errors, spread = measures(refinement)
         if shortfall > 1:
             wanted.missed(errors["test_error"], f"at the finest sampling for d = {d}")
     fields: dict[str, Any] = {**means}
@@ -232,6 +257,38 @@ def _forecast_at(task: Task, training: Training, model: str, d: int, accuracy: f
         d=d,
         spread=spread,
     )
+
+
+def _coloured_forecast_at(
+    task: Task,
+    training: Training,
+    known: Classifier,
+    spectrum: Spectrum,
+    test: Any,
+    accuracy: float | Accuracy | None,
+    with_capacity: bool,
+) -> Forecast:
+    """The mean over data sets of the covariance's dimension."""
+
+    def law_of_query(query: Query) -> ColouredLaw:
+        return coloured_law(task, spectrum, query, training.beta if known.has_query else 0.0, known.weighting)
+
+    def measures(law: ColouredLaw, exact: Training, aim: float) -> dict[str, float]:
+        result = erm(law, exact.alpha1, exact.ridge, exact.loss, accuracy=aim)
+        if test is not None:
+            beta = law.beta
+            if test.sharpness is not None:
+                test.check_query(law.query.norm)
+                beta = test.sharpness / law.query.norm
+            elsewhere = coloured_law(test.bags, spectrum, law.query, beta, known.weighting)
+            result = result.on(elsewhere, test.bias_shift, accuracy=aim)
+        row = {name: getattr(result, name) for name in _FROM_THE_FIXED_POINT if name not in _OF_THE_WHITE_READOUT}
+        row |= {"overlap_w": result.overlap["w"], "cosine_w": result.cosine["w"]}
+        return row | ({"capacity": capacity(law).alpha} if with_capacity else {})
+
+    averaged = partial(coloured_measures, task, training, known, spectrum, law_of_query, measures)
+    found = _forecast_at(training, known.name, spectrum.dimension, accuracy, averaged)
+    return found if test is None else replace(found, **test.record(task, found.sharpness))
 
 
 def _checked_tokens(tokens: Tokens | None, known: Classifier) -> Tokens:
