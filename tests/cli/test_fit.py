@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,6 +138,15 @@ def test_the_class_that_carries_the_signal_can_be_given(folder, command):
     ):
         code, _, err = command(*wrong)
         assert code == 2 and words in err and err.count("\n") == 1, err
+
+
+def test_where_held_out_bags_do_not_decide_no_class_is_named(folder, command):
+    """Musk1: either class explains the labels alike, and the inner folds decide which one looks better."""
+    musk = Path(__file__).parents[1] / "data" / "musk1.csv.gz"
+    code, out, _ = command("fit", musk, "-o", folder / "m.skops")
+    assert code == 0 and "bags of either class may carry the signal" in out and "seem to carry the signal" not in out
+    code, out, _ = command("fit", folder / "bags.csv", "-o", folder / "m.skops")
+    assert code == 0 and "bags of class yes seem to carry the signal" in out
 
 
 @pytest.mark.parametrize("treatment", ["drop-token", "impute"])

@@ -103,7 +103,11 @@ def fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int] | Non
             else "this is no better than chance: do not rely on the predictions"
         )
     if "signal_class" in diagnostics and diagnostics.get("signal_found"):
-        lines.append(f"bags of class {diagnostics['signal_class']} seem to carry the signal (decided on held-out bags)")
+        lines.append(
+            "bags of either class may carry the signal: held-out bags do not decide, --positive-label does"
+            if diagnostics.get("either_class")
+            else f"bags of class {diagnostics['signal_class']} seem to carry the signal (decided on held-out bags)"
+        )
     strength, count = _number(diagnostics, "strength"), _number(diagnostics, "sparsity")
     if strength is not None and count is not None:
         lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")

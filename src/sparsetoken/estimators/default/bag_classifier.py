@@ -53,7 +53,8 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     positive_label : label or None
-        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`).
+        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`;
+        `diagnostics_["either_class"]` is True where held-out bags do not decide).
     missing : {"error", "drop-token", "impute"}
         How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
 
@@ -123,6 +124,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
             self.diagnostics_ |= held_out_diagnostics(vote.held_out, signs)
         if vote.side is not None:
             self.side_ = vote.side
+            self.diagnostics_["either_class"] = vote.either_side
         wrong = float(np.mean((self._decide(bags) > 0) != (signs > 0)))  # as `predict` decides
         self.diagnostics_ |= {
             "bags": len(signs),

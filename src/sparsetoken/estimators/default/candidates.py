@@ -76,6 +76,7 @@ class Tried:
     finish: Callable[[], Any]
     side: float = 1.0
     one_sided: bool = False
+    either_side: bool = False  # held-out bags do not decide between the sides
 
     @property
     def sees_tokens(self) -> bool:
@@ -173,13 +174,15 @@ def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
         elif len(problem.y) * (step.loss - best.loss) > CHANCE_GAIN:
             break
     side = problem.sides[chosen]
+    losses = [step.loss for step in firsts]
+    either_side = len(losses) > 1 and len(problem.y) * (max(losses) - min(losses)) < CHANCE_GAIN
 
     def finish() -> Head:
         y, all_bags = side * problem.y, problem.weights[None, :]
         return fit_heads(bags, y, all_bags, problem.loss, best.ridge, [best.head], FINAL_TOLERANCE)[0]
 
     name = f"{candidate.name} ridge {best.ridge:g}"
-    return Tried(name, candidate.view, best.scores, best.calibration, finish, side, one_sided=True)
+    return Tried(name, candidate.view, best.scores, best.calibration, finish, side, True, either_side)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ class Vote:
     turn: float  # the label (or its sign) of the first bag: fits take it as +1, so that they do not depend on the other's name
     side: float | None  # of the signal, by the best candidate that looks for tokens of one side
     width: int
+    either_side: bool = False  # held-out bags do not decide which class that is
 
     def scores(self, views: Views) -> np.ndarray:
         """The vote's score of each bag, before its calibration as a whole."""
@@ -124,7 +125,7 @@ def take_vote(candidates: list[Candidate], bags: Bags, problem: LearningProblem,
     one_sided = [one for one in tried if one.one_sided]
     side = turn * min(one_sided, key=lambda one: one.calibration.loss).side if one_sided else None
     width = sum(problem.views[m.view].n_features for m in members if m.token_share > 0)
-    return Vote(fitted, members, held_out, losses, turn, side, width)
+    return Vote(fitted, members, held_out, losses, turn, side, width, any(one.either_side for one in tried))
 
 
 def _shares(odds: np.ndarray, problem: LearningProblem) -> np.ndarray:
