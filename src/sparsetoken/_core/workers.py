@@ -34,7 +34,6 @@ _holders = 0
 _limiter: Any = None
 _setter: threading.Thread | None = None
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://(\[[0-9a-fA-F:]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
-_threads_limited = False
 
 
 @lru_cache(maxsize=1)
@@ -45,17 +44,13 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def single_blas_thread() -> Any:
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
     """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
 
     Blocks may be nested and may overlap in several threads: the first to enter sets the limit, the last to leave restores
     what was there before. Nothing happens where the environment already sets the number of threads.
     """
-    return _limited()
-
-
-@contextmanager
-def _limited() -> Iterator[None]:
     global _holders, _limiter, _setter
     if any(os.environ.get(variable) for variable in THREAD_VARIABLES):
         yield
@@ -92,6 +87,7 @@ def keep_to_one_thread() -> None:
     limit_threads()
 
 
+@lru_cache(maxsize=1)
 def limit_threads() -> None:
     """One BLAS thread in this (worker) process from now on, also where NumPy is imported already."""
     import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
@@ -173,10 +169,7 @@ def _answers(scheduler: str, timeout: float) -> bool:
 
 def run_on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a function on a worker of a cluster, with one BLAS thread from the first call on."""
-    global _threads_limited
-    if not _threads_limited:
-        limit_threads()
-        _threads_limited = True
+    limit_threads()
     return function(*arguments)
 
 

@@ -174,10 +174,7 @@ class ClusterBags:
 
     def _part(self, rows: np.ndarray) -> ClusterBags:
         """What a worker needs to read some of the bags."""
-        files = BagFiles(
-            tuple(self.files.paths[row].absolute() for row in rows), tuple(self.files.ids[row] for row in rows)
-        )
-        own = {"files": files, "rows": np.arange(len(rows)), "all_lengths": self.all_lengths[rows]}
+        own = {"files": self.files.some(rows), "rows": np.arange(len(rows)), "all_lengths": self.all_lengths[rows]}
         return replace(self, client=None, connection=None, memory={}, **own)
 
     def _run(
@@ -263,6 +260,7 @@ def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
     lengths = np.array([one[0] for one in found], dtype=np.intp)
     dtype = np.result_type(*{one[3] for one in found})
     rows = np.arange(len(lengths))
+    files = BagFiles(tuple(path.absolute() for path in files.paths), files.ids)  # workers have their own folder
     return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), local, None, connection)
 
 

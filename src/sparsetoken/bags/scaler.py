@@ -95,7 +95,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
             largest = deviation[varies].max()  # in its units no square overflows
             self.scale_ = np.full(len(deviation), largest * np.sqrt(np.mean((deviation[varies] / largest) ** 2)))
         if self.compress:
-            self.heavy_ = heavy_features(bags, y, (self.mean_, deviation))
+            self.heavy_ = _heavy_features(bags, y, self.mean_, deviation)
             # Standardised once, features without tails stay as they are.
             self.compressed_mean_, self.compressed_scale_ = np.zeros(len(deviation)), np.ones(len(deviation))
             if self.heavy_.any():
@@ -244,9 +244,9 @@ def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarra
     return np.asarray(total)
 
 
-def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+def _heavy_features(bags: Bags, labels: Any, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Which features have heavy tails, as `BagScaler` judges them."""
-    heavy = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known)) > HEAVY
+    heavy = _fourth_moments(bags, mean, scale) > HEAVY
     if labels is None:
         return heavy
     labels = column_or_1d(labels)

@@ -72,7 +72,7 @@ def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
         what = "classes " + ", ".join(f"{label} ({count})" for label, count in counts.items())
     else:
         what = f"labels from {labels.min():g} to {labels.max():g}"
-    lines = details(estimator.diagnostics_) if verbose else fit_in_words(estimator.diagnostics_, counts)
+    lines = details(estimator.diagnostics_) if verbose else _fit_in_words(estimator.diagnostics_, counts)
     return [*lines, f"fitted to {in_words(read.bags)}; {what}"]
 
 
@@ -93,9 +93,9 @@ def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
 
-def fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int] | None = None) -> list[str]:
+def _fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
     """A fit's diagnostics as sentences: held-out results first, training accuracy last. `counts` are the classes' bags."""
-    lines = _held_out(diagnostics, counts or {})
+    lines = _held_out(diagnostics, counts)
     if "signal_found" in diagnostics:
         lines.append(
             "this is better than chance: there is a signal"

@@ -13,6 +13,7 @@ from . import THEORY, app
 from .console import deliver, echo, echo_text, print_table
 from .options import DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, with_options
 from .values import (
+    HEADINGS,
     OptionGrid,
     at_test,
     cosine_columns,
@@ -26,22 +27,6 @@ from .values import (
 if TYPE_CHECKING:
     from ..task import Task
     from ..training import Training
-
-_COLUMNS = (
-    ("test_error", "test error"),
-    ("auc", "AUC"),
-    ("balanced_error", "balanced error"),
-    ("sensitivity", "sensitivity"),
-    ("specificity", "specificity"),
-    ("train_loss", "train loss"),
-    ("train_error", "train error"),
-    ("cosine_q", "cos(q, ξ)"),
-    ("sharpness", "k = β‖q‖"),
-    ("cosine_w", "cos(w, ξ)"),
-    ("norm_w", "‖w‖"),
-    ("bias", "b"),
-    ("capacity", "capacity α*"),
-)
 
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
 # Fields of task and training with a single value in the theory.
@@ -154,7 +139,9 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The columns with values; several heads or signals have a cosine each."""
     elsewhere_too = any(key.startswith("tested_") for row in rows for key in row)
-    known = [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE] + cosine_columns(rows)
+    known = [column for column in HEADINGS.items() if elsewhere_too or column[0] not in _ELSEWHERE] + cosine_columns(
+        rows
+    )
     return [(name, heading) for name, heading in known if any(_cell(row, name) != "-" for row in rows)]
 
 

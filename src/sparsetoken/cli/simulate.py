@@ -25,6 +25,7 @@ from .options import (
     with_options,
 )
 from .values import (
+    HEADINGS,
     OptionGrid,
     at_test,
     cosine_columns,
@@ -40,17 +41,7 @@ if TYPE_CHECKING:
     from ..task import Task
     from ..training import Training
 
-# Column of the table: result field and heading.
-_COLUMNS = (
-    ("test_error", "test error"),
-    ("auc", "AUC"),
-    ("train_loss", "train loss"),
-    ("train_error", "train error"),
-    ("cosine_q", "cos(q, ξ)"),
-    ("cosine_w", "cos(w, ξ)"),
-    ("norm_w", "‖w‖"),
-    ("bias", "b"),
-)
+_COLUMNS = ("test_error", "auc", "train_loss", "train_error", "cosine_q", "cosine_w", "norm_w", "bias")
 
 
 @dataclass(frozen=True)
@@ -249,7 +240,7 @@ class _Outcome:
 def _table(outcomes: Sequence[_Outcome], swept: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: a column for what at least one case has; several heads or signals have a cosine each."""
     means = [outcome.mean for outcome in outcomes]
-    known = [*_COLUMNS, *cosine_columns(means)]
+    known = [*((name, HEADINGS[name]) for name in _COLUMNS), *cosine_columns(means)]
     columns = [(name, text) for name, text in known if any(not math.isnan(mean.get(name, math.nan)) for mean in means)]
     rows = []
     for outcome in outcomes:

@@ -29,7 +29,7 @@ def parse_values(name: str, text: str) -> Sequence[Any]:
     if name == "eta_b" and text == "auto":
         return [text]
     distributed = name.removeprefix("test_") in DISTRIBUTED
-    if distributed and is_distribution(text):
+    if distributed and all(part.count(":") == 1 for part in text.split(",")):
         return [number_or_distribution(name, text, _any_number, whole="strength" not in name)]
     ways = ["a number", "a list a,b,c", "a range low:high:count[:log]"]
     ways += ["value:probability pairs such as 10:0.5,20:0.5"] if distributed else []
@@ -58,11 +58,6 @@ def number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{name} must be a number, got {text!r}") from None
-
-
-def is_distribution(text: str) -> bool:
-    """Whether a text is made of value:probability pairs."""
-    return all(part.count(":") == 1 for part in text.split(","))
 
 
 def _any_number(name: str, value: Any) -> Any:
@@ -184,6 +179,24 @@ def signals_in_words(signals: Signals | None) -> str:
     equal = len(set(said.get("shares", ()))) < 2
     shares = "" if equal else " with shares " + ", ".join(f"{p:g}" for p in said["shares"])
     return f"; {said['signals']} signals{shares}, carried {said['carried']}"
+
+
+# Fields of results in tables, and their headings.
+HEADINGS = {
+    "test_error": "test error",
+    "auc": "AUC",
+    "balanced_error": "balanced error",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "train_loss": "train loss",
+    "train_error": "train error",
+    "cosine_q": "cos(q, ξ)",
+    "sharpness": "k = β‖q‖",
+    "cosine_w": "cos(w, ξ)",
+    "norm_w": "‖w‖",
+    "bias": "b",
+    "capacity": "capacity α*",
+}
 
 
 def cosine_columns(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -97,9 +97,6 @@ class Point:
     failure: str = ""
 
 
-NO_POINT = Point(float("nan"))  # left out
-
-
 @lru_cache(100 * KEPT)
 def point(task: Task, training: Training, model: str, quick: bool) -> Point:
     """The forecast of one model."""

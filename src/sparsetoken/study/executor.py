@@ -119,7 +119,7 @@ class InlineExecutor(TrialExecutor):
         return future
 
     def __enter__(self) -> InlineExecutor:
-        self._limit = single_blas_thread()  # as in worker processes, and as before afterwards
+        self._limit: Any = single_blas_thread()  # as in worker processes, and as before afterwards
         self._limit.__enter__()
         return self
 
