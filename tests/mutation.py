@@ -409,8 +409,8 @@ MUTANTS = [
     ),
     Mutant(
         "paper/catalogue/common.py",
-        "worst(larger(high, low, len(pairs)) for high, low in exactly)",
-        "worst(larger(high, low, 1) for high, low in list(exactly)[:1])",
+        "worst(larger(high, low, len(pairs)) for high, low in pairs)",
+        "worst(larger(high, low, 1) for high, low in pairs[:1])",
         "tests/paper/test_catalogue.py::test_more_signal_tokens[pooled1-refuted]",
     ),
     Mutant(

@@ -132,20 +132,22 @@ def _keys(rows: Any, by: str | Sequence[str]) -> list[Any]:
     return list(rows[by]) if isinstance(by, str) else list(zip(*(rows[name] for name in by)))
 
 
-def _margin(a: ValueWithError, b: ValueWithError, comparisons: int) -> float:
-    return float(quantile(comparisons, min(a.degrees, b.degrees))) * float(np.hypot(a.error, b.error))
+def _difference(a: ValueWithError | float, b: ValueWithError | float, comparisons: int) -> tuple[float, float]:
+    """a - b and its margin; plain numbers have no error."""
+    x, y = (v if isinstance(v, ValueWithError) else ValueWithError(v, 0.0) for v in (a, b))
+    return x.value - y.value, float(quantile(comparisons, min(x.degrees, y.degrees))) * float(
+        np.hypot(x.error, y.error)
+    )
 
 
-def larger(a: ValueWithError, b: ValueWithError | float, comparisons: int = 1) -> str:
+def larger(a: ValueWithError | float, b: ValueWithError | float, comparisons: int = 1) -> str:
     """The verdict on a > b, one of so many comparisons of a claim."""
-    other = b if isinstance(b, ValueWithError) else ValueWithError(b, 0.0)
-    return greater_verdict(a.value - other.value, _margin(a, other, comparisons))
+    return greater_verdict(*_difference(a, b, comparisons))
 
 
 def near(a: ValueWithError, b: ValueWithError | float, tolerance: float, comparisons: int = 1) -> str:
     """The verdict on |a - b| <= tolerance, one of so many comparisons of a claim."""
-    other = b if isinstance(b, ValueWithError) else ValueWithError(b, 0.0)
-    return within_verdict(a.value - other.value, _margin(a, other, comparisons), tolerance)
+    return within_verdict(*_difference(a, b, comparisons), tolerance)
 
 
 def judge_slope(fit: LineFit, predicted: float, resolution: float, note: str = "") -> Judgement:

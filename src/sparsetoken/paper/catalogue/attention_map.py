@@ -13,7 +13,7 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, Study, sized
 from ..results import ALIGNMENT, TEST_ERROR
-from .common import OURS, STATED, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, power_law
+from .common import OURS, STATED, TEN_TOKENS, Resolution, both, decided, exact, listed, ordered, pair, power_law
 from .figures import GREY, largest, level, overlay, spots
 
 SHARPNESS = 2.0
@@ -138,8 +138,8 @@ def regime(tables: Tables) -> Judgement:
     found = need(tables, "regime", ["test_error"]).set_index("alpha0")["test_error"].sort_index()
     best = float(need(tables, "known", ["test_error"])["test_error"].iloc[0])
     few, many = float(found.iloc[0]), float(found.iloc[-1])
-    verdict = "confirmed" if few > 0.45 and many < best + 0.003 else "refuted"
-    return Judgement(verdict, f"above 0.45, then within 0.003 of {best:.4f}", listed(found.to_dict(), "α"))
+    holds = few > 0.45 and many < best + 0.003
+    return decided(holds, f"above 0.45, then within 0.003 of {best:.4f}", listed(found.to_dict(), "α"))
 
 
 def draw(tables: Tables) -> list[Panel]:

@@ -21,7 +21,7 @@ from ...study.criteria import ValueWithError, fit_line, limits_of, near, predict
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, quantile, worst
 from ..results import CAPACITY, TEST_ERROR, checked, stated_of
-from .common import ALIKE, MODELS, OURS, Resolution, exact, listed, ordered, pair, power_law
+from .common import ALIKE, MODELS, OURS, Resolution, decided, exact, listed, ordered, pair, power_law
 from .figures import GREY, estimates, level, overlay
 
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
@@ -306,8 +306,8 @@ def cosine_governs(tables: Tables) -> Judgement:
     Theory, cosine 0.6: capacities at k = 0.1, 1 and 4 within 10 % of each other.
     """
     found = capacities(tables, "sharpness", "sharper")
-    verdict = "confirmed" if found.max() < (1 + ALIKE) * found.min() else "refuted"
-    return Judgement(verdict, "the same at every k", listed(found.to_dict(), "k"), "true at a given sharpness only")
+    alike = found.max() < (1 + ALIKE) * found.min()
+    return decided(alike, "the same at every k", listed(found.to_dict(), "k"), "true at a given sharpness only")
 
 
 def staged_capacity(tables: Tables) -> Any:
@@ -329,11 +329,9 @@ def trained_capacity(tables: Tables) -> Judgement:
     runs = need(tables, "staged_runs", ["train_error"])
     low, high = ((runs[runs["alpha1"] == a]["train_error"] == 0).mean() for a in (2.0, 12.0))
     sides = star[alpha == 4.0] > 2.0 and star[alpha == 24.0] < 12.0
-    verdict = "confirmed" if (np.diff(star) > 0).all() and sides and low == 1 and high == 0 else "refuted"
-    words = (
-        f"α* {star[0]:.2f} to {star[-1]:.2f} for α = {alpha[0]:g} to {alpha[-1]:g}; separated {low:.0%} and {high:.0%}"
-    )
-    return Judgement(verdict, "α* rises; separated 100% and 0%", words)
+    holds = (np.diff(star) > 0).all() and sides and low == 1 and high == 0
+    rise = f"α* {star[0]:.2f} to {star[-1]:.2f} for α = {alpha[0]:g} to {alpha[-1]:g}"
+    return decided(holds, "α* rises; separated 100% and 0%", f"{rise}; separated {low:.0%} and {high:.0%}")
 
 
 def draw_query_capacity(tables: Tables) -> list[Panel]:

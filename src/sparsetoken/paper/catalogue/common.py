@@ -95,12 +95,13 @@ def both(parts: Mapping[str, Judgement]) -> Judgement:
 
 
 def ordered(pairs: Sequence[tuple[Any, Any]], *words: str) -> Judgement:
-    """Each first value above its second, beyond the margin; `words` are what was predicted, measured and noted.
+    """Each first value above its second, beyond the margin; `words` are what was predicted, measured and noted."""
+    return Judgement(worst(larger(high, low, len(pairs)) for high, low in pairs), *words)
 
-    Either may be a number that has no error.
-    """
-    exactly = ((a if isinstance(a, ValueWithError) else ValueWithError(a, 0.0), b) for a, b in pairs)
-    return Judgement(worst(larger(high, low, len(pairs)) for high, low in exactly), *words)
+
+def decided(holds: Any, *words: str) -> Judgement:
+    """Whether exact numbers, which have no margins, are as stated; `words` as in `ordered`."""
+    return Judgement("confirmed" if holds else "refuted", *words)
 
 
 def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:

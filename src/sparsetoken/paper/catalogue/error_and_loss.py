@@ -19,7 +19,7 @@ from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
 from ...study.study import Grid, Study, sized
 from ..results import MISALIGNED, TEST_ERROR, checked
-from .common import MODELS, OURS, TEN_TOKENS, exact, listed, ordered, pair
+from .common import MODELS, OURS, TEN_TOKENS, decided, exact, listed, ordered, pair
 from .figures import by_model, first_crossing, largest, level, spots
 
 SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
@@ -283,8 +283,8 @@ def soft(tables: Tables) -> Judgement:
     base = pooled_error(tables, FEW)
     gaps = (need(tables, "soft", ["test_error"]).set_index("sharpness")["test_error"] - base).abs()
     largest = gaps.groupby(level=0).max().sort_index()
-    verdict = "confirmed" if largest.iloc[0] < 2e-3 and largest.is_monotonic_increasing else "refuted"
-    return Judgement(verdict, "0 as k → 0", listed(largest.to_dict(), "k"))
+    holds = largest.iloc[0] < 2e-3 and largest.is_monotonic_increasing
+    return decided(holds, "0 as k → 0", listed(largest.to_dict(), "k"))
 
 
 def pooled_error(tables: Tables, alpha: float) -> float:

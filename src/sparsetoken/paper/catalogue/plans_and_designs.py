@@ -19,7 +19,19 @@ from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid, Study, sized
-from .common import FEW_BAGS, FULL_BAGS, OPEN, OURS, TEN_TOKENS, THEORY_DEGREES, Resolution, exact, listed, ordered
+from .common import (
+    FEW_BAGS,
+    FULL_BAGS,
+    OPEN,
+    OURS,
+    TEN_TOKENS,
+    THEORY_DEGREES,
+    Resolution,
+    decided,
+    exact,
+    listed,
+    ordered,
+)
 from .figures import GREY
 
 ALPHA = 4.0
@@ -85,10 +97,8 @@ def more_for_the_query(tables: Tables) -> Judgement:
     """
     share = advice(tables)["share"]
     least = min(float(share[case]) for case in ("weak", "long"))
-    verdict = "confirmed" if least > share["plain"] + 0.1 else "refuted"
-    return Judgement(
-        verdict, f"more than {share['plain'] + 0.1:.2f}", listed({c: round(float(share[c]), 2) for c in CASES})
-    )
+    enough, words = share["plain"] + 0.1, listed({c: round(float(share[c]), 2) for c in CASES})
+    return decided(least > enough, f"more than {enough:.2f}", words)
 
 
 def draw_guidelines(tables: Tables) -> list[Panel]:

@@ -20,7 +20,20 @@ from ...study.criteria import LineFit, ValueWithError, fit_line, judge_slope, li
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
 from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
-from .common import MODELS, OURS, THEORY_DEGREES, Resolution, Source, exact, listed, near_slope, ordered, pair, sharp
+from .common import (
+    MODELS,
+    OURS,
+    THEORY_DEGREES,
+    Resolution,
+    Source,
+    decided,
+    exact,
+    listed,
+    near_slope,
+    ordered,
+    pair,
+    sharp,
+)
 from .figures import GREY, by_model
 
 TARGET = 0.1
@@ -255,10 +268,9 @@ def vanishing(tables: Tables) -> Judgement:
     above = table["strength"] > table["sharpness"]
     low, high = (table[side]["test_error"].to_numpy() for side in (above, ~above))
     falls = bool((np.diff(low) < 0).all()) and low[-1] < low[0] / 3
-    verdict = "confirmed" if falls and (np.diff(high) > 0).all() and high[-1] > 0.45 else "refuted"
-    return Judgement(
-        verdict, "to 0; to 1/2", f"{low[0]:.3f} to {low[-1]:.3f} above; {high[0]:.3f} to {high[-1]:.3f} below"
-    )
+    rises = bool((np.diff(high) > 0).all()) and high[-1] > 0.45
+    words = f"{low[0]:.3f} to {low[-1]:.3f} above; {high[0]:.3f} to {high[-1]:.3f} below"
+    return decided(falls and rises, "to 0; to 1/2", words)
 
 
 @claim("sparsity-known", OURS)
@@ -269,8 +281,8 @@ def sparsity(tables: Tables) -> Judgement:
     """
     found = need(tables, "sparse", ["strength_needed"]).set_index(["mechanism", "sparsity"])["strength_needed"]
     pooled, attention = (float(found[name, 1] / found[name, 4]) for name in ("pooled", "attention"))
-    verdict = "confirmed" if abs(pooled - 4) < 0.04 and attention < 1.5 else "refuted"
-    return Judgement(verdict, "4 and below 1.5", f"{pooled:.3f} (pooled), {attention:.3f} (attention)")
+    holds = abs(pooled - 4) < 0.04 and attention < 1.5
+    return decided(holds, "4 and below 1.5", f"{pooled:.3f} (pooled), {attention:.3f} (attention)")
 
 
 @claim("elementwise-any", stated_of(ELEMENTWISE), expected="refuted")
@@ -293,7 +305,7 @@ def thresholded(tables: Tables) -> Judgement:
     Known signal, threshold √(2 log L): strength within 3 % of the Bayes limit's at every L from 2^4 to 2^30.
     """
     off = float(np.abs(known_ratio(tables, "threshold", "bayes") - 1).max())
-    return Judgement("confirmed" if off < 0.03 else "refuted", "the Bayes strength", f"within {off:.1%} of it")
+    return decided(off < 0.03, "the Bayes strength", f"within {off:.1%} of it")
 
 
 def crossings(tables: Tables, model: str) -> Any:
