@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .reproduce import StudyOutcome
 
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
-_LONGEST = 420  # characters of a finding among the news
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-ZΑ-Ω])")
 # Plain text -> HTML: a minus before a number, a root, a power, a name.
 _SIGNS = {
@@ -36,8 +35,6 @@ _SIGNS = {
     "`([^`]+)`": r"<code>\1</code>",
 }
 _NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
-# What the first picture shows: the separation, and exact curves over simulations.
-_FIRST = (("scaling", 0), ("fig1", 0))
 _SIZE_NOTES = {
     "quick": "Quick form: dimensions of a few hundred, so that simulated points sit off the theory lines by an amount of order "
     "1/d. Claims of exact agreement are judged on values extrapolated to d → ∞ from two sizes, with the extrapolation's own "
@@ -99,7 +96,8 @@ def _first_screen(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
     from .reproduce import environment
 
     panels = _panels(outcomes)
-    pictures = [panels[place] for place in _FIRST if place in panels]
+    # The separation, and exact curves over simulations.
+    pictures = [panels[place] for place in (("scaling", 0), ("fig1", 0)) if place in panels]
     results = [result for result in RESULTS if not result.group]
     shown = any(result.claims(rows) for result in results)
     parts = [f"<section id='paper'><h1>{escape(title)}</h1>"]
@@ -210,7 +208,7 @@ def _headlines(outcomes: Iterable[StudyOutcome]) -> str:
     return f"<ul class='claims'>{''.join(items)}</ul>"
 
 
-def first_sentences(text: str, most: int = _LONGEST) -> str:
+def first_sentences(text: str, most: int = 420) -> str:
     """As many whole sentences as fit into `most` characters, at least the first one."""
     shown = ""
     for piece in _SENTENCE.split(" ".join(text.split())):

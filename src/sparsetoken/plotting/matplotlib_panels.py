@@ -13,9 +13,6 @@ from .panels import Heat, Histogram, Line, Panel, Points, Rule, legend
 from .show import LEGEND_FONT, LEGEND_LINE, new_figure, picture_bytes, write_picture
 from .style import in_lines, plain_number, round_numbers, with_indices
 
-COLUMNS = 3
-NARROWEST = 2.4  # inches of a panel whose labels still fit
-LETTERS_ACROSS = 65  # of names under a panel that still leave room between them; more are turned
 LETTER = 0.062  # inches of a letter of the legend, on average
 _DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 _MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "star": "*", "x": "X"}
@@ -23,8 +20,9 @@ _MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "s
 
 def layout(count: int, width: float | None = None) -> tuple[int, int]:
     """Rows and columns for that many panels, on a page of that width in inches."""
-    columns = 2 if count in (2, 4) else min(count, COLUMNS)
-    columns = columns if width is None else max(1, min(columns, int(width / NARROWEST)))
+    columns = 2 if count in (2, 4) else min(count, 3)
+    if width is not None:
+        columns = max(1, min(columns, int(width / 2.4)))  # the labels of a narrower panel do not fit
     return -(-count // columns), columns
 
 
@@ -150,7 +148,8 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
             _plain_ticks(getattr(axes, f"{name}axis"), low, high)
     if panel.names:
         lines = [in_lines(name) for name in panel.names]
-        crowded = len(lines) * max(len(line) for name in lines for line in name.split("\n")) > LETTERS_ACROSS
+        # More letters leave no room between the names: they are turned.
+        crowded = len(lines) * max(len(line) for name in lines for line in name.split("\n")) > 65
         turned: Any = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
         axes.set_xticks(range(1, len(lines) + 1), lines, fontsize=8, **turned)
         axes.tick_params(axis="x", length=0)

@@ -118,10 +118,6 @@ class Panel:
         if self.names and self.xlim is None:
             object.__setattr__(self, "xlim", (0.5, len(self.names) + 0.5))
 
-    def name_at(self, x: float) -> str:
-        """The name nearest to x."""
-        return self.names[min(max(round(x), 1), len(self.names)) - 1]
-
     @property
     def counts(self) -> bool:
         """Whether all values along the horizontal axis are whole numbers."""

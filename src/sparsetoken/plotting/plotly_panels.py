@@ -135,7 +135,8 @@ def _hover(panel: Panel, layer: Any, error: bool = False) -> dict[str, Any]:
     words: dict[str, Any] = {}
     x = f"{panel.xlabel}: %{{x:.4g}}"
     if panel.names:
-        words["text"], x = [panel.name_at(place) for place in layer.x], "%{text}"
+        nearest = np.clip(np.round(layer.x), 1, len(panel.names)).astype(int)
+        words["text"], x = [panel.names[place - 1] for place in nearest], "%{text}"
     return words | {"hovertemplate": _lowered(f"{head}{x}<br>{panel.ylabel}: {y}<extra></extra>")}
 
 

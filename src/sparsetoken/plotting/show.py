@@ -41,17 +41,10 @@ class Shown:
 
     def _repr_html_(self) -> str:
         table = self._shown_frame()
-        cut = len(table) > MOST_ROWS
-        body = table.head(MOST_ROWS).to_html(
-            index=not _is_counted(table), border=0, na_rep="", float_format="{:.4g}".format
-        )
-        rest = f"<p>{len(table) - MOST_ROWS} more rows in frame()</p>" if cut else ""
+        counted = bool(table.index.equals(type(table)(index=range(len(table))).index))  # the index only counts the rows
+        body = table.head(MOST_ROWS).to_html(index=not counted, border=0, na_rep="", float_format="{:.4g}".format)
+        rest = f"<p>{len(table) - MOST_ROWS} more rows in frame()</p>" if len(table) > MOST_ROWS else ""
         return f"<div><p>{html.escape(repr(self))}</p>{body}{rest}</div>"
-
-
-def _is_counted(table: Any) -> bool:
-    """Whether a table's index only counts its rows."""
-    return bool(table.index.equals(type(table)(index=range(len(table))).index))
 
 
 def new_figure(size: tuple[float, float]) -> Any:
@@ -107,7 +100,6 @@ def legend_above(ax: Any) -> None:
 
 
 ENDINGS = (".png", ".pdf", ".svg")  # give them to `check_writable` before the work begins
-RESOLUTION = 150  # dots per inch of a PNG
 
 
 def picture_bytes(figure: Any, ending: str) -> bytes:
@@ -117,7 +109,7 @@ def picture_bytes(figure: Any, ending: str) -> bytes:
     buffer = io.BytesIO()
     metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(ending.lower())
     with matplotlib.rc_context({"svg.hashsalt": "sparsetoken"}):
-        figure.savefig(buffer, format=ending.lstrip(".").lower(), dpi=RESOLUTION, metadata=metadata)
+        figure.savefig(buffer, format=ending.lstrip(".").lower(), dpi=150, metadata=metadata)
     return buffer.getvalue()
 
 

@@ -108,7 +108,6 @@ def label(name: Any) -> str:
 # Numbers in this range are written out; others are powers of ten.
 WRITTEN_OUT = (1e-4, 1e6)
 MOST_POWERS = 6  # of ten that are labelled on an axis: with 100,000 among them, more touch each other
-LINE = 12  # letters in a line of a name under an axis
 _INDEX = re.compile(r"(?<=η)_([a-z])\b")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -142,8 +141,8 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [m * 10.0**e for e in decades for m in steps if 0.8 * low <= m * 10.0**e <= 1.25 * high]
 
 
-def in_lines(name: str, width: int = LINE) -> str:
-    """A name in lines of about `width` letters, joined by line breaks."""
+def in_lines(name: str, width: int = 12) -> str:
+    """A name in lines of about `width` letters (by default, as under an axis), joined by line breaks."""
     return "\n".join(textwrap.wrap(name, width, break_long_words=False)) or name
 
 

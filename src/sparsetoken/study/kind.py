@@ -221,7 +221,8 @@ class TrialKind:
         A result that has an argument's name has the suffix `_result` in a table, unless trials return several rows.
         """
         known = {*self.table_columns, *(self.columns or ())}
-        return self.columns is None or column in known or _pattern(column) in known
+        any_direction = re.sub(r"\[[^\]]*\]", "[*]", column)  # overlap[q]_se -> overlap[*]_se
+        return self.columns is None or column in known or any_direction in known
 
     @property
     def table_columns(self) -> list[str]:
@@ -238,11 +239,6 @@ def code_of(kind: str, arguments: Mapping[str, Any]) -> str:
 
 def _field_names(kind: Any) -> list[str]:
     return list(kind.field_names()) if hasattr(kind, "field_names") else [field.name for field in fields(kind)]
-
-
-def _pattern(column: str) -> str:
-    """`overlap[q]_se` -> `overlap[*]_se`."""
-    return re.sub(r"\[[^\]]*\]", "[*]", column)
 
 
 def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -183,16 +183,10 @@ def run_study(
     ----------
     study : Study
         What is wanted.
-    store : Store
-        Takes every outcome as it comes.
-    executor : TrialExecutor
-        Where trials run.
     size : str
         "quick" or "full".
-    advance : callable
-        Called with a number of newly settled trials (for a progress bar).
-    fresh : bool
-        Whether rows of the store are left aside, and replaced by new ones.
+    store, executor, advance, fresh
+        As for `run_trials`.
 
     Returns
     -------

@@ -106,17 +106,14 @@ def line_of(tables: Tables, table: str, method: str, x: str) -> tuple[np.ndarray
     return part[x].to_numpy(float), needed
 
 
-def last_exponent(tables: Tables, table: str, method: str, x: str = "length") -> float:
-    """Slope of log needed on log x between the two largest values."""
-    at, needed = line_of(tables, table, method, x)
-    return float(np.diff(np.log(needed[-2:]))[0] / np.diff(np.log(at[-2:]))[0])
-
-
 def exponents_near(
     tables: Tables, expected: dict[tuple[str, str], float], tolerance: float, x: str = "length"
 ) -> Judgement:
-    """The last exponents of exact numbers, by (table, method), against their limits."""
-    found = {key: last_exponent(tables, *key, x) for key in expected}
+    """Exponents of exact numbers between the two largest x, by (table, method), against their limits."""
+    found = {}
+    for key in expected:
+        at, needed = np.log(line_of(tables, *key, x))
+        found[key] = float((needed[-1] - needed[-2]) / (at[-1] - at[-2]))
     off = max(abs(found[key] - value) for key, value in expected.items())
     return decided(
         off <= tolerance,

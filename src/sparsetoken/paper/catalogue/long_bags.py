@@ -186,6 +186,14 @@ def agree(parts: list[Any], resolution: float, of_spread: float) -> str:
     return worst(verdicts)
 
 
+def of_modes(tables: Tables, prefix: str, value: str, of_spread: float, note: str = "") -> Judgement:
+    """Do a value's mean and spread have their law, with plain steps and with centred residuals?"""
+    parts = {mode: against_law(tables, prefix + mode, value) for mode in MODES}
+    predicted = "; ".join(f"{mode} {', '.join(f'{v:.3f}' for v in rows['law'])}" for mode, rows in parts.items())
+    words = "; ".join(f"{mode} {by_length(rows)}" for mode, rows in parts.items())
+    return Judgement(agree(list(parts.values()), Resolution.ROUGH, of_spread), predicted, words, note)
+
+
 def by_length(rows: Any) -> str:
     return ", ".join(f"{format_value(r['mean'], r['error'])} (L/d = {r['ratio']:g})" for _, r in rows.iterrows())
 
@@ -198,12 +206,8 @@ def law_holds(tables: Tables) -> Judgement:
     and, in the logarithm of the spread, 0.35.
     """
     parts = [against_law(tables, mode) for mode in MODES]
-    words = "; ".join(f"{mode} {by_length(rows)}" for mode, rows in zip(MODES, parts))
-    predicted = "; ".join(f"{mode} {', '.join(f'{v:.3f}' for v in rows['law'])}" for mode, rows in zip(MODES, parts))
     spread = max(float((np.log(rows["std"] / rows["law_spread"])).abs().max()) for rows in parts)
-    return Judgement(
-        agree(parts, Resolution.ROUGH, 0.35), predicted, words, f"spreads off by at most {np.expm1(spread):.0%}"
-    )
+    return of_modes(tables, "", "cosine_q", 0.35, f"spreads off by at most {np.expm1(spread):.0%}")
 
 
 @claim("long-bags-share", OPEN)
@@ -283,10 +287,7 @@ def error_holds(tables: Tables) -> Judgement:
     Mean and spread of the error, plain and centred, within the margins at level 0.1 %; resolutions 0.12, and 0.7 in the
     logarithm of the spread.
     """
-    parts = [against_law(tables, f"trained_{mode}", "test_error") for mode in MODES]
-    predicted = "; ".join(f"{mode} {', '.join(f'{v:.3f}' for v in rows['law'])}" for mode, rows in zip(MODES, parts))
-    words = "; ".join(f"{mode} {by_length(rows)}" for mode, rows in zip(MODES, parts))
-    return Judgement(agree(parts, Resolution.ROUGH, 0.7), predicted, words)
+    return of_modes(tables, "trained_", "test_error", 0.7)
 
 
 def draw_long(tables: Tables) -> list[Panel]:

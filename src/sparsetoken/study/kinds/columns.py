@@ -96,10 +96,5 @@ END = (*_OF_A_STEP, "best_bias_error", "refitted_error", "leave_one_out_error", 
 
 def columns(*names: str) -> dict[str, str]:
     """Those columns with their meanings; `name_se` is the standard error of `name`."""
-    return {name: MEANINGS.get(name) or _standard_error(name) for name in names}
-
-
-def _standard_error(name: str) -> str:
-    if not name.endswith("_se") or name.removesuffix("_se") not in MEANINGS:
-        raise KeyError(name)
-    return f"standard error of `{name.removesuffix('_se')}`"
+    errors = {f"{name}_se": f"standard error of `{name}`" for name in MEANINGS}
+    return {name: (MEANINGS | errors)[name] for name in names}

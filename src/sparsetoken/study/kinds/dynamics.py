@@ -18,9 +18,7 @@ from ...task import Task
 from ..kind import trial_kind
 from .columns import END, STEPS, columns
 
-STEP_ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
 REPLICATES = 8  # to begin with: studies read many points, each with its standard error
-TEST_REPLICATES = 2  # of the test measures of a run: runs scatter far more
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class GivenDescent:
 def trajectory_trial(
     task: Task,
     descent: GivenDescent,
-    accuracy: float = STEP_ACCURACY,
+    accuracy: float = 1e-3,
     replicates: int = REPLICATES,
     bags: int | None = None,
 ) -> list[dict[str, float]]:
@@ -88,8 +86,18 @@ def simulate_trajectory_trial(
     from ...simulation.trajectory import simulate_trajectory
 
     options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start}
-    tested: dict[str, Any] = {"tested": descent.rows_at, "test_replicates": TEST_REPLICATES}
+    tested: dict[str, Any] = {"tested": descent.rows_at, "test_replicates": 2}  # runs scatter far more
     return descent.rows(simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options, **tested))
+
+
+@dataclass(frozen=True)
+class GivenEnd:
+    """Which bag model is trained to the end, on how many samples, with which decay and loss."""
+
+    model: str = "attention"
+    alpha: float = 2.0
+    decay: Any = 0.15
+    loss: str = "logistic"
 
 
 def _end_row(end: Any) -> dict[str, Any]:
@@ -109,36 +117,22 @@ def _end_row(end: Any) -> dict[str, Any]:
     "joint_end", columns=columns(*END, *(f"{name}_se" for name in END if name != "cosine[*]"), "replicon", "coexist")
 )
 def joint_end_trial(
-    task: Task,
-    model: str = "attention",
-    alpha: float = 2.0,
-    decay: Any = 0.15,
-    loss: str = "logistic",
-    start: Any = "uninformed",
-    bags: int | None = None,
-    replicates: int = REPLICATES,
+    task: Task, given: GivenEnd, start: Any = "uninformed", bags: int | None = None, replicates: int = REPLICATES
 ) -> dict[str, Any]:
     """Where joint training ends, in the limit."""
     from ...theory import ReplicaSymmetryWarning, Sampling, statics
 
     with warnings.catch_warnings():  # a column has it
         warnings.simplefilter("ignore", ReplicaSymmetryWarning)
-        end = statics(task, model, alpha, decay, loss, start, sampling=Sampling(bags, replicates))
+        sampling = Sampling(bags, replicates)
+        end = statics(task, given.model, given.alpha, given.decay, given.loss, start, sampling=sampling)
     return {**_end_row(end), "replicon": end.replicon, "coexist": end.coexist}
 
 
 @trial_kind("simulate_end", columns=columns(*END))
-def simulate_end_trial(
-    task: Task,
-    d: int,
-    seed: int,
-    model: str = "attention",
-    alpha: float = 2.0,
-    decay: Any = 0.15,
-    loss: str = "logistic",
-    start: dict | None = None,
-) -> dict[str, Any]:
+def simulate_end_trial(task: Task, d: int, seed: int, given: GivenEnd, start: dict | None = None) -> dict[str, Any]:
     """Where joint training ends at finite d: run to convergence."""
     from ...simulation.simulate_end import simulate_end
 
-    return _end_row(simulate_end(task, model, alpha, decay, d, seed, loss=loss, start=start))
+    end = simulate_end(task, given.model, given.alpha, given.decay, d, seed, loss=given.loss, start=start)
+    return _end_row(end)

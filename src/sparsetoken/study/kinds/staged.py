@@ -22,7 +22,6 @@ from ..kind import trial_kind
 from .columns import BINS, ERROR, MEASURES, QUERY, columns
 
 MOST_NUMBERS = 2e9  # in a design matrix (16 GB): four times the largest of the paper's studies
-MOST_BINS = 10_000
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 ERM_FIELDS = (*ERROR, *MEASURES, "standard_error")
 FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", *QUERY)
@@ -51,7 +50,7 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
 
 def check_bins(arguments: Mapping[str, Any]) -> None:
     """Refuse histograms without bins, or with too many for a table."""
-    whole_number("bins", arguments["bins"], 1, MOST_BINS)
+    whole_number("bins", arguments["bins"], 1, 10_000)
     if "d" in arguments:
         check_sizes(arguments)
 
@@ -212,17 +211,24 @@ class Chosen:
         return {name: row[name] for name in FORECAST_FIELDS} | own, found.result
 
 
+def simulated_quietly(
+    task: Task, training: Training, d: int, seed: int, model: str = "attention", **options: Any
+) -> Any:
+    """`simulate`, without a warning where the solver has not converged; see the column `converged`."""
+    from ...simulation.simulate import simulate
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        return simulate(task, training, d, seed, model, **options)
+
+
 @trial_kind("simulate", version=4, check=check_sizes, columns=columns(*SIMULATED, "converged"))
 def simulate_trial(
     task: Task, training: Training, d: int, seed: int, chosen: Chosen, *, tokens: Tokens, deployment: Deployment
 ) -> dict[str, Any]:
     """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
-    from ...simulation.simulate import simulate
-
     settled = chosen.training(task, training)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)  # see the column `converged`
-        result = simulate(task, settled, d, seed, chosen.model, tokens=tokens, deployment=deployment)
+    result = simulated_quietly(task, settled, d, seed, chosen.model, tokens=tokens, deployment=deployment)
     row = result.to_row()
     return {**{name: row[name] for name in SIMULATED}, "converged": float(result.converged)}
 
@@ -301,12 +307,8 @@ def heads_trial(
     task: Task, training: Training, d: int, seed: int, heads: int = 2, sharpness: float | None = None
 ) -> dict[str, Any]:
     """Staged training of several heads; `cosine_q` is the mean over heads."""
-    from ...simulation.simulate import simulate
-
     chosen = of_heads(task, training, heads, sharpness)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)
-        found = simulate(task, chosen, d, seed, model=f"heads:{heads}")
+    found = simulated_quietly(task, chosen, d, seed, f"heads:{heads}")
     cosine = sum(found.cosine[f"q{h + 1}"] for h in range(heads)) / heads
     return {"test_error": found.test_error, "train_loss": found.train_loss, "cosine_q": cosine}
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from ...planning.tuning import best_rates, tune_attention
-from ...results import NotConvergedWarning
 from ...simulation.seeds import trial_seeds
 from ...task import Task
 from ...training import Training
 from ..kind import trial_kind
 from .columns import MEASURES, PLANNED, columns
-from .staged import ACCURACY, ERM_FIELDS, check_sizes, fields_of, with_sharpness
+from .staged import ACCURACY, ERM_FIELDS, check_sizes, fields_of, simulated_quietly, with_sharpness
 
 AT_TEST = ("test_error", "balanced_error", *MEASURES, "standard_error")
-# Among these the best sharpness is sought (the second as factors on the trained one): between neighbours the error changes by
-# a few per cent, and longer bags need sharper attention.
-_SHARPNESSES, _SHARPER = (0.3, 0.6, 1.2, 2.4, 4.8), tuple(2.0 ** (i / 2) for i in range(5))
-_POINTS = 64  # draws per replicate and class: standard errors of a tenth of a per cent
 
 
 @trial_kind(
@@ -84,10 +78,10 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
     )
 
     def fitted(result: Any, cosine: float, bags: Task) -> tuple[float, float]:
-        """(error, k) with the best sharpness and threshold."""
-        laws = [(attention_law(bags, cosine, factor * steps.sharpness), factor) for factor in _SHARPER]
-        tried = [(error_at_best_threshold(result, law), factor * steps.sharpness) for law, factor in laws]
-        return min(tried)
+        """(error, k) with the best threshold, and the best sharpness from the trained one up: longer bags need more."""
+        # Between neighbours errors differ by a few per cent.
+        sharper = [2.0 ** (i / 2) * steps.sharpness for i in range(5)]
+        return min((error_at_best_threshold(result, attention_law(bags, cosine, k)), k) for k in sharper)
 
     rows = []
     for length in test_lengths:
@@ -121,8 +115,8 @@ def staged_attention_trial(task: Task, training: Training, tuned: bool = False) 
         training = training.but(eta_w=eta_w, eta_b=eta_b)
     cosine = alignment(task, training).query_cosine
     tried = []
-    for k in _SHARPNESSES:
-        law = attention_law(task, cosine, k).on_draws(_POINTS)
+    for k in (0.3, 0.6, 1.2, 2.4, 4.8):
+        law = attention_law(task, cosine, k).on_draws(64)  # standard errors of a tenth of a per cent
         found = quick_readout(law, training.alpha1, training.ridge, training.loss)
         tried.append((found.test_error, found.standard_error, k))
     error, standard_error, k = min(tried)
@@ -143,8 +137,6 @@ def planned_trial(
     `expected` is the error that the plan promises at this n and d. The default training splits the samples in halves.
     A thorough plan searches from two starts and tries the neighbours of what it finds, as the command `plan` does.
     """
-    from ...simulation.simulate import simulate
-
     settings = tune_attention(task, alpha, d=d, thorough=thorough)
     chosen, default = settings.training, Training(alpha0=alpha / 2, alpha1=alpha / 2)
     advice = {
@@ -158,9 +150,7 @@ def planned_trial(
         "planned_eta_b": math.nan if isinstance(chosen.eta_b, str) else chosen.eta_b,
     }
     rows = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)
-        for i, s in enumerate(trial_seeds(seed, trials)):
-            runs = {"planned_error": chosen, "default_error": default}
-            rows.append({"trial": i, **advice, **{k: simulate(task, t, d, s).test_error for k, t in runs.items()}})
+    for i, s in enumerate(trial_seeds(seed, trials)):
+        planned, plain = (simulated_quietly(task, training, d, s).test_error for training in (chosen, default))
+        rows.append({"trial": i, **advice, "planned_error": planned, "default_error": plain})
     return rows
