@@ -123,9 +123,10 @@ def take_vote(candidates: list[Candidate], bags: Bags, problem: LearningProblem,
     )
     losses = {one.name: one.calibration.loss for one in tried}
     one_sided = [one for one in tried if one.one_sided]
-    side = turn * min(one_sided, key=lambda one: one.calibration.loss).side if one_sided else None
+    finder = min(one_sided, key=lambda one: one.calibration.loss, default=None)
+    side, either_side = (turn * finder.side, finder.either_side) if finder else (None, False)
     width = sum(problem.views[m.view].n_features for m in members if m.token_share > 0)
-    return Vote(fitted, members, held_out, losses, turn, side, width, any(one.either_side for one in tried))
+    return Vote(fitted, members, held_out, losses, turn, side, width, either_side)
 
 
 def _shares(odds: np.ndarray, problem: LearningProblem) -> np.ndarray:
