@@ -37,6 +37,8 @@ from .sobol import MOST_COORDINATES, scrambled_sobol
 SMOOTHED_POINTS, COUNTED_POINTS, FEWEST_POINTS = 2**10, 2**13, 2**8
 # Normals per class and replicate (4 MB): long bags and many directions get fewer points, though never fewer than the least.
 KEPT_NORMALS = 2**19
+# Points whose scores are differentiated at a time: temporaries, which can grow like L^2, stay in the cache.
+POINTS_AT_A_TIME = 16
 # Scores drawn per point for the AUC where a point leaves the score Gaussian: the AUC ranks whole scores, all positive ones
 # against all negative ones.
 SCORES_PER_POINT = 2
@@ -213,7 +215,7 @@ def gaussian_scores(score: Any, split: Split, at: TrainedDirections, draws: Kind
     root, _ = innovation_root(sorted_gram, jnp.diag(sorted_gram))
     first = r - len(smooth)
     F = root[first:, first:]
-    values = jax.vmap(jax.value_and_grad(lambda fields: score(fields.T, at.bias)), -1, (0, -1))
+    of_point = jax.value_and_grad(lambda fields: score(fields, at.bias))
 
     def of_class(strength: Any, normals: Any) -> tuple[Any, Any]:
         if split.shift is not None:
@@ -221,9 +223,9 @@ def gaussian_scores(score: Any, split: Split, at: TrainedDirections, draws: Kind
         else:
             normals = jnp.concatenate([normals, jnp.zeros((len(split.columns), *normals.shape[1:]))])
         normals = with_shared_part(normals, at.rho)
-        H = jnp.einsum("ca,aln->cln", root[back], normals) + strength * at.overlap[:, None, None] * draws.places
-        z, slope = values(H)
-        slope = slope[order[first:]]
+        H = jnp.einsum("ca,aln->nlc", root[back], normals) + strength * at.overlap * draws.places.T[:, :, None]
+        z, slope = jax.lax.map(of_point, H, batch_size=POINTS_AT_A_TIME)
+        slope = slope.transpose(2, 1, 0)[order[first:]]
         if split.shift is not None:
             return z, (F[0, 0] * slope[0].sum(0)) ** 2 * (at.rho + (1.0 - at.rho) / length)
         turned = jnp.einsum("ca,cln->aln", F, slope)

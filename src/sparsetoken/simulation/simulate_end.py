@@ -25,10 +25,11 @@ from .samplers import TensorData
 from .samplers.drawn_bags import sample_count
 from .samplers.tensor import draw_signal
 from .seeds import stream
-from .trajectory import check_trajectory, differentiate, random_start
+from .trajectory import BAGS_AT_A_TIME, check_trajectory, differentiate, random_start
 
 TOLERANCE, ITERATIONS = 1e-13, 3000  # tolerance of L-BFGS: only the end matters
 PROBES = 4  # of the trace: its relative error sqrt(2/(PROBES d)) moves a score by far less than the score's noise
+CG_TOLERANCE = 1e-3  # well below the error of the probes
 TEST_REPLICATES = 4  # replicates of the test measures: runs scatter far more
 
 
@@ -134,7 +135,7 @@ class JointObjective:
             for b in range(r):
                 side = np.zeros((d, r))
                 side[:, b] = sign
-                solved, failed = cg(hessian, side.ravel(), rtol=1e-5)
+                solved, failed = cg(hessian, side.ravel(), rtol=CG_TOLERANCE)
                 if failed:
                     raise FloatingPointError("the end of training is no minimum: its Hessian could not be inverted")
                 V[:, b] += sign @ solved.reshape(d, r) / (self.n * PROBES)
@@ -171,7 +172,9 @@ def _compiled_change(model: BagModel) -> Callable[..., Any]:
         (z, g), (dz, dg) = jax.jvp(jax.value_and_grad(lambda H: model(H, bias)), (H,), (dH,))
         return z, g, dz, dg
 
-    return jax.jit(jax.vmap(of_bag, (0, 0, None)))
+    return jax.jit(
+        lambda H, dH, bias: jax.lax.map(lambda pair: of_bag(*pair, bias), (H, dH), batch_size=BAGS_AT_A_TIME)
+    )
 
 
 def _result(

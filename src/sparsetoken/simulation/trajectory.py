@@ -37,9 +37,11 @@ from .samplers.token_products import ImplicitBags
 from .seeds import stream
 from .size import check_affordable, check_size
 
-# Bags that are differentiated at a time, fewer where their fields would have more numbers than that (2 MB): the temporaries of
-# automatic differentiation stay in the cache, and data sets of any size share one compiled program.
+# Bags in one call of a compiled program, fewer where their fields would have more numbers than that (2 MB): data sets of any
+# size share one program.
 CHUNK_BAGS, CHUNK_NUMBERS = 128, 2**18
+# Bags that the program differentiates at a time: temporaries, which can grow like L^2, stay in the cache.
+BAGS_AT_A_TIME = 4
 
 
 def simulate_trajectory(
@@ -378,7 +380,8 @@ def _compiled_derivatives(model: BagModel) -> Callable[..., Any]:
     def score(H, bias):
         return model(H, bias)
 
-    return jax.jit(jax.vmap(jax.value_and_grad(score, argnums=(0, 1)), in_axes=(0, None)))
+    of_bag = jax.value_and_grad(score, argnums=(0, 1))
+    return jax.jit(lambda fields, bias: jax.lax.map(lambda H: of_bag(H, bias), fields, batch_size=BAGS_AT_A_TIME))
 
 
 def _result(
