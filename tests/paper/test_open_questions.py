@@ -96,8 +96,18 @@ def test_heads(criterion, arguments, verdict):
     assert criterion(heads_tables(**arguments)).verdict == verdict
 
 
-def saddle_tables(exponent=-0.5, noise=0.01, law=0.6, leaving_noise=0.01, predicted_law=0.6, se=1e-3):
-    """Cosines at two dimensions, and overlaps that grow by exp(2 (strength - 3.7 (L/10)^law)) between the two steps."""
+def saddle_tables(
+    exponent=-0.5,
+    noise=0.01,
+    law=0.6,
+    leaving_noise=0.01,
+    predicted_law=0.6,
+    se=1e-3,
+    spectral=0.28,
+    spectral_noise=0.005,
+):
+    """Cosines at two dimensions, overlaps that grow by exp(2 (strength - 3.7 (L/10)^law)) between the two steps, and errors
+    after steps from a random (.36) and a spectral start."""
     rng = np.random.default_rng(0)
     runs = [
         {"d": d, "length": 20, "strength": 7.0, "cosine[q]": side * d**exponent * (1 + noise * rng.standard_normal())}
@@ -124,6 +134,11 @@ def saddle_tables(exponent=-0.5, noise=0.01, law=0.6, leaving_noise=0.01, predic
         "saddle": pd.DataFrame(runs),
         "leaving": overlaps(law, leaving_noise, 16, {}),
         "leaving_predicted": overlaps(predicted_law, 0.0, 1, {"overlap[q]_se": se}),
+        "spectral": pd.DataFrame(
+            {"length": 10, "start": start, "test_error": error + spectral_noise * rng.standard_normal()}
+            for start, error in (({"q": 1.0}, 0.36), ({"q": 1.0, "cosine[q]": "eigenvector"}, spectral))
+            for _ in range(6)
+        ),
     }
 
 
@@ -138,6 +153,9 @@ def saddle_tables(exponent=-0.5, noise=0.01, law=0.6, leaving_noise=0.01, predic
         (self_attention.own_law, {"predicted_law": 0.1}, "refuted"),
         (self_attention.own_law, {"leaving_noise": 0.04}, "undecided"),
         (self_attention.own_law, {"se": 0.02}, "undecided"),
+        (self_attention.spectral, {}, "confirmed"),
+        (self_attention.spectral, {"spectral": 0.35}, "refuted"),
+        (self_attention.spectral, {"spectral_noise": 0.1}, "undecided"),
     ],
 )
 def test_self_attention(criterion, arguments, verdict):

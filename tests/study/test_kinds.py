@@ -174,6 +174,16 @@ def test_training_step_by_step_is_a_row_per_step():
     assert call("trajectory", model="pooled", steps=2, accuracy=0.02, rows_at=[2]) == exact[2:]
 
 
+def test_a_start_may_name_how_its_cosine_is_learnt():
+    from sparsetoken import Task
+    from sparsetoken.theory import recovery
+
+    plain = {"d": 60, "seed": 0, "length": 5, "strength": 3.0, "alpha": 2.0, "steps": 2, "rows_at": [0]}
+    learnt = call("simulate_trajectory", **plain, start={"q": 1.0, "cosine[q]": "eigenvector"})[0]
+    number = recovery(Task(length=5, strength=3.0), 2.0, "eigenvector").cosine
+    assert 0.5 < number < 1.0 and learnt["cosine[q]"] == pytest.approx(number, abs=1e-12)
+
+
 def test_asking_for_fewer_rows_is_another_trial_of_the_same_run():
     trial = TrialSpec.of("simulate_trajectory", d=20)
     some = TrialSpec.of("simulate_trajectory", d=20, rows_at=[3, 20])

@@ -161,7 +161,9 @@ LAYERS: dict[str, dict[str, float]] = {
 WORDS = dict(zip(LAYERS, ("one layer", "two layers")))
 SHADES = dict(zip(LAYERS, (colour("attention"), OTHER_COLOURS[5])))
 SHORTEST = 5  # where theory is solved as well: its time grows like (L r)^3
-NEAR_TARGET = {SHORTEST: 3.5, 16: 3.9, 50: 4.3}  # strengths with about 10 % error; time grows like L^2
+NEAR_TARGET = {SHORTEST: 3.5, 16: 3.9, 50: 4.3, 160: 4.7, 500: 5.0}  # strengths with about 10 % error
+# Larger factors of the decays lose the signal on long bags; time grows like L^2, so the full form has fewer repeats there.
+LONG_BAGS = {160: ([0.5, 0.7], 6), 500: ([0.5, 0.7], 4)}
 COMPOUNDING = 0.85  # of one layer's error, about what 3 % more strength brings: less is an advantage of depth
 
 
@@ -178,14 +180,18 @@ def layer_spots(lengths: Sequence[int], factors: Sequence[float]) -> list[dict[s
     return spots
 
 
-def layer_grids(lengths: Sequence[int], factors: Sequence[float], repeats: int, limit: dict[str, int]) -> list[Grid]:
+def layer_grids(tried: dict[int, tuple[Sequence[float], int]], limit: dict[str, int]) -> list[Grid]:
+    """Ends by length, each with the factors of its decays and its repeats; both lengths of theory's averages."""
     task: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 2.0}
-    runs: dict[str, Any] = {"repeats": repeats, "first_seed": 7000}  # decays were chosen on others
+    first = {"first_seed": 7000}  # decays and strengths were chosen on others
     exact_at = layer_spots([SHORTEST], [1.0])
     informed = [{**spot, "start": "informed"} for spot in exact_at]
     return [
-        Grid("ends", "simulate_end", task, {"d": [60]}, layer_spots(lengths, factors), **runs),
-        Grid("shortest", "simulate_end", task, {"d": [60, 120]}, exact_at, **runs),
+        *(
+            Grid("ends", "simulate_end", task, {"d": [60]}, layer_spots([n], factors), repeats=repeats, **first)
+            for n, (factors, repeats) in tried.items()
+        ),
+        Grid("shortest", "simulate_end", task, {"d": [60, 120]}, exact_at, repeats=12, **first),
         Grid("shortest_predicted", "joint_end", {**task, **limit}, points=informed),
     ]
 
@@ -220,8 +226,8 @@ def no_compounding(tables: Tables) -> Judgement:
     """A second layer with a value path of its own has no advantage that grows with the length of the bags.
 
     α = 2, both run to their end at d = 60 from directions aligned with the signal, bias refitted, best of the decays tried
-    (quick form: one), strengths near 10 % error: at L = 5 and 16 (full form: and 50) two layers' error is above 0.85 times one
-    layer's, beyond the margin.
+    (quick form: one), strengths near 10 % error: at L = 5 and 16 (full form: and 50, 160, 500) two layers' error is above 0.85
+    times one layer's, beyond the margin.
     """
     found = best_ends(tables)
     one, two = (by_length(found, model) for model in LAYERS)
@@ -259,14 +265,16 @@ depth = Study(
     "second pools the mixed tokens by attention. Both see a bag through four fields per token (docs/derivations/statics.md).",
     grids={
         "quick": [
-            *layer_grids([5, 16], [1.0], 12, {"bags": 256, "replicates": 4}),
+            *layer_grids(dict.fromkeys([5, 16], ([1.0], 12)), {"bags": 256, "replicates": 4}),
             *self_attention.saddle_grids(5, 3.5, {50: 80, 600: 40}),
             *self_attention.leaving_grids([5, 10], 80, 9, theory=[]),
+            *self_attention.spectral_grids([10], 100, 9),
         ],
         "full": [
-            *layer_grids([5, 16, 50], [0.7, 1.0, 1.4], 12, {"bags": 512, "replicates": 8}),
+            *layer_grids(LONG_BAGS | dict.fromkeys([5, 16, 50], ([0.7, 1.0, 1.4], 12)), {"bags": 512, "replicates": 8}),
             *self_attention.saddle_grids(10, 5.0, {100: 60, 400: 60, 1600: 30}),
             *self_attention.leaving_grids([5, 10, 20], 200, 12, theory=[5, 10, 20]),
+            *self_attention.spectral_grids([10, 20], 200, 12),
         ],
     },
     draw=draw_depth,
@@ -276,5 +284,6 @@ depth = Study(
         no_compounding,
         self_attention.stays,
         self_attention.own_law,
+        self_attention.spectral,
     ),
 )

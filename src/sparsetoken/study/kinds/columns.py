@@ -75,6 +75,7 @@ MEANINGS = {
     "cosine": "cosine of the direction learnt with ξ",
     "step": "gradient step of the row, from 0",
     "unstable": "whether training amplifies small differences from an earlier step on",
+    "shift": "largest bias of the test error from averages over few bags",
     "best_bias_error": "test error with the best bias for the same directions",
     "refitted_error": "test error with the bias refitted to leave-one-out scores",
     "leave_one_out_error": "share of the training bags that are misclassified by their leave-one-out scores",

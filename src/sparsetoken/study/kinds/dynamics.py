@@ -23,7 +23,10 @@ REPLICATES = 8  # to begin with: studies read many points, each with its standar
 
 @dataclass(frozen=True)
 class GivenDescent:
-    """Which bag model descends which loss, how, from where, and which steps have rows: all, or those in `rows_at`."""
+    """Which bag model descends which loss, how, from where, and which steps have rows: all, or those in `rows_at`.
+
+    A cosine of the start may be the name of a method of `theory.recovery`, which learns it from as many other bags.
+    """
 
     model: str = "attention"
     loss: str = "logistic"
@@ -48,6 +51,15 @@ class GivenDescent:
         rates, decay = each(self.rates, (*names, "bias")), each(self.decay, names)
         return [Stage(self.steps, self.alpha, rates, decay, self.momentum)]
 
+    def start_of(self, task: Task) -> dict | None:
+        """The start with its cosines as numbers."""
+        from ...theory import recovery
+
+        def number(value: Any) -> Any:
+            return recovery(task, self.alpha, value).cosine if isinstance(value, str) else value
+
+        return None if self.start is None else {name: number(value) for name, value in self.start.items()}
+
     def rows(self, run: Any) -> list[dict[str, float]]:
         """The columns of a trajectory as one record for each of the steps that are to have one."""
         columns = {name: values.tolist() for name, values in run.columns().items()}
@@ -55,7 +67,7 @@ class GivenDescent:
         return [row for row in rows if self.rows_at is None or row["step"] in self.rows_at]
 
 
-@trial_kind("trajectory", columns=columns(*STEPS, "unstable"))
+@trial_kind("trajectory", columns=columns(*STEPS, "unstable", "shift"))
 def trajectory_trial(
     task: Task,
     descent: GivenDescent,
@@ -67,15 +79,17 @@ def trajectory_trial(
 
     With `rows_at`, only those steps have rows, which saves measuring the others.
     """
-    from ...theory import Sampling, UnstableTrainingWarning, trajectory
+    from ...theory import AccuracyWarning, Sampling, UnstableTrainingWarning, trajectory
 
     sampling = Sampling(bags, replicates)
     options: dict[str, Any] = {"accuracy": accuracy, "tested": descent.rows_at, "sampling": sampling}
-    with warnings.catch_warnings():  # a column has it
+    with warnings.catch_warnings():  # columns have what they say
         warnings.simplefilter("ignore", UnstableTrainingWarning)
-        found = trajectory(task, descent.model, descent.schedule(), descent.loss, descent.start, **options)
+        warnings.simplefilter("ignore", AccuracyWarning)
+        found = trajectory(task, descent.model, descent.schedule(), descent.loss, descent.start_of(task), **options)
     first = found.details.get("unstable_from", math.inf)
-    return [{**row, "unstable": row["step"] >= first} for row in descent.rows(found)]
+    shift = found.details.get("shift", {}).get("test_error", 0.0)
+    return [{**row, "unstable": row["step"] >= first, "shift": shift} for row in descent.rows(found)]
 
 
 @trial_kind("simulate_trajectory", columns=columns(*STEPS))
@@ -85,7 +99,7 @@ def simulate_trajectory_trial(
     """One run at finite d, one row per step, or only for the steps in `rows_at`, which saves measuring the others."""
     from ...simulation.trajectory import simulate_trajectory
 
-    options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start}
+    options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start_of(task)}
     tested: dict[str, Any] = {"tested": descent.rows_at, "test_replicates": 2}  # runs scatter far more
     return descent.rows(simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options, **tested))
 
