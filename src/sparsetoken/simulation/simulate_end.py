@@ -25,12 +25,11 @@ from .samplers import TensorData
 from .samplers.drawn_bags import sample_count
 from .samplers.tensor import draw_signal
 from .seeds import stream
-from .trajectory import BAGS_AT_A_TIME, check_trajectory, differentiate, random_start
+from .trajectory import BAGS_AT_A_TIME, TEST_REPLICATES, check_trajectory, differentiate, random_start
 
 TOLERANCE, ITERATIONS = 1e-13, 3000  # tolerance of L-BFGS: only the end matters
 PROBES = 4  # of the trace: its relative error sqrt(2/(PROBES d)) moves a score by far less than the score's noise
 CG_TOLERANCE = 1e-3  # well below the error of the probes
-TEST_REPLICATES = 4  # replicates of the test measures: runs scatter far more
 
 
 def simulate_end(

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .._core.averages import standard_error
-from .._core.validation import whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
@@ -42,6 +41,8 @@ from .size import check_affordable, check_size
 CHUNK_BAGS, CHUNK_NUMBERS = 128, 2**18
 # Bags that the program differentiates at a time: temporaries, which can grow like L^2, stay in the cache.
 BAGS_AT_A_TIME = 4
+# Randomisations of the points behind the test measures: about 2e-4 in the test error, where runs scatter far more.
+TEST_REPLICATES = 4
 
 
 def simulate_trajectory(
@@ -54,7 +55,6 @@ def simulate_trajectory(
     sampler: str = "reduced",
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
-    test_replicates: int = 16,
     tested: Sequence[int] | None = None,
 ) -> Trajectory:
     """Train a bag model by gradient descent on data drawn from `task` in dimension d, and measure every step.
@@ -82,9 +82,6 @@ def simulate_trajectory(
         Norms of random starts by the directions' names; they are orthogonal to each other and to the signal, unless
         "cosine[q]" and the like give the cosine with the signal at which a direction starts. "bias": the
         bias at the start, of either sign. What is not named starts at zero.
-    test_replicates : int
-        Randomisations of the points behind the test measures, at least two. 16 leave a standard error of about 1e-4 in the test
-        error. Where many runs are averaged, 4 suffice and take a quarter of the time.
     tested : sequence of int, optional
         Steps after which the test measures are computed, all of them by default; elsewhere they are NaN.
 
@@ -107,14 +104,13 @@ def simulate_trajectory(
     model = check_trajectory(task, model, stages, d, seed, sampler, loss, start)
     d, seed = check_size(d, seed, sampler)
     check_score(model)
-    test_replicates = whole_number("test_replicates", test_replicates, 2)
     schedule = expand(stages, model.directions)
     entries = schedule.steps + 1
     which = steps_tested(tested, entries)
     began = perf_counter()
     path = train(task, model, stages, d, seed, sampler, loss, start)
     trained = perf_counter()
-    fresh = FreshBags(task, model, stream(seed, "quadrature"), test_replicates)
+    fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)
     found = fresh.measures(path.overlap[which], path.gram[which], path.bias[which])
     measured = {
         name: (at_steps(value, which, entries), at_steps(error, which, entries))

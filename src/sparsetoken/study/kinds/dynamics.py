@@ -100,8 +100,9 @@ def simulate_trajectory_trial(
     from ...simulation.trajectory import simulate_trajectory
 
     options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start_of(task)}
-    tested: dict[str, Any] = {"tested": descent.rows_at, "test_replicates": 2}  # runs scatter far more
-    return descent.rows(simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options, **tested))
+    return descent.rows(
+        simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options, tested=descent.rows_at)
+    )
 
 
 @dataclass(frozen=True)
