@@ -29,7 +29,8 @@ app = typer.Typer(
 
 # The thread variables that were set before `main` gave the others a default.
 CHOSEN_THREADS = tuple(name for name in THREAD_VARIABLES if os.environ.get(name))
-COMMAND_MODULES = (
+# In the order of the help.
+COMMAND_MODULES = [
     "fit",
     "predict",
     "evaluate",
@@ -41,11 +42,9 @@ COMMAND_MODULES = (
     "explore",
     "study",
     "doctor",
-)
+]
 # How a stream fails that is full or closed; other errors without a file's name come from elsewhere.
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
-# Groups of commands in the help.
-OWN_BAGS, THEORY, STUDIES = "Your own bags", "Theory and simulation", "The paper, and your own studies"
 
 
 @app.callback(invoke_without_command=True)

@@ -13,7 +13,7 @@ import typer
 
 from ..bags.segments import spread_of
 from .console import echo
-from .options import Options, rare
+from .options import Options, option, rare
 
 FILE = typer.Argument(
     ...,
@@ -30,10 +30,8 @@ class ClusterOptions(Options):
     """Where sums over a folder's bags are computed."""
 
     panel: ClassVar[str] = "Cluster"
-    executor: str = rare("local", "--executor", help="local or dask.")
-    scheduler: str | None = rare(
-        None, "--scheduler", help="Address of the Dask scheduler, such as tcp://127.0.0.1:8786."
-    )
+    executor: str = rare("local", "local or dask.")
+    scheduler: str | None = rare(None, "Address of the Dask scheduler, such as tcp://127.0.0.1:8786.")
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,12 @@ class BagOptions(Options):
     """How a file or folder of bags is read; fields are those of `bags.reading.tables.Reading`."""
 
     panel: ClassVar[str] = "Columns and labels"
-    bag: str = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
-    label: str = typer.Option("label", "--label", help="Column with the labels.")
-    labels: Path = typer.Option(None, "--labels", help="Table with one row per bag (bag id, label), if kept apart.")
-    token_label: str = rare(
-        "instance_label", "--token-label", help="Column with labels of tokens, never a feature; may be absent."
-    )
-    literal_ids: bool = rare(False, "--literal-ids", help="Take bag ids such as NA, null or nan as they stand.")
-    key: str = rare(None, "--key", help="Array of features, where the files of a folder hold several.")
+    bag: str = option("bag_id", "Column with the bag ids.")
+    label: str = option("label", "Column with the labels.")
+    labels: Path = option(None, "Table with one row per bag (bag id, label), if kept apart.")
+    token_label: str = rare("instance_label", "Column with labels of tokens, never a feature; may be absent.")
+    literal_ids: bool = rare(False, "Take bag ids such as NA, null or nan as they stand.")
+    key: str = rare(None, "Array of features, where the files of a folder hold several.")
 
     def read_from(self, file: Path, cluster: ClusterOptions | None = None, **how: Any) -> Any:
         """What `bags.read_bags` gives."""
@@ -65,16 +61,10 @@ class BagOptions(Options):
 class LabelledOptions(BagOptions):
     """Bags with their labels, and what is done with missing values."""
 
-    ignore: list[str] = typer.Option([], "--ignore", help="Column that is not a feature; repeatable.")
-    missing: str = typer.Option(
-        "error", "--missing", help="Tokens with missing values: error, drop-token or impute (the training mean)."
-    )
-    skip_unmatched: bool = rare(
-        False, "--skip-unmatched", help="Leave out files without a label and labels without a file."
-    )
-    positive_label: str = typer.Option(
-        None, "--positive-label", help="Which of two classes carries the signal [found on held-out bags]."
-    )
+    ignore: list[str] = option([], "Column that is not a feature; repeatable.")
+    missing: str = option("error", "Tokens with missing values: error, drop-token or impute (the training mean).")
+    skip_unmatched: bool = rare(False, "Leave out files without a label and labels without a file.")
+    positive_label: str = option(None, "Which of two classes carries the signal [found on held-out bags].")
 
     def read_from(self, file: Path, cluster: ClusterOptions | None = None, **how: Any) -> Any:
         """The bags with their labels; missing values are kept where the learner is to fill them in."""
@@ -102,10 +92,8 @@ class LabelledBags(LabelledOptions):
     """A file or folder of bags to learn from."""
 
     file: Path = FILE
-    groups: str = typer.Option(
-        None, "--groups", help="Column with the groups of bags, such as patients, which no split divides."
-    )
-    task: str = rare("auto", "--task", help="classification, regression, or auto: as the labels suggest.")
+    groups: str = option(None, "Column with the groups of bags, such as patients, which no split divides.")
+    task: str = rare("auto", "classification, regression, or auto: as the labels suggest.")
 
     def prepared(self, name: str, estimator: Any) -> Any:
         """The learner, with its treatment of missing values set."""
@@ -121,8 +109,8 @@ class BagsForModel(BagOptions):
     """A file or folder of bags for a fitted model."""
 
     file: Path = FILE
-    bag: str = typer.Option(None, "--bag", help="Column with the bag ids [the one that `fit` was given].")
-    label: str = typer.Option(None, "--label", help="Column with the labels, if any [the one that `fit` was given].")
+    bag: str = option(None, "Column with the bag ids [the one that `fit` was given].")
+    label: str = option(None, "Column with the labels, if any [the one that `fit` was given].")
 
     def read(self, estimator: Any, cluster: ClusterOptions | None = None, beside: Sequence[str] = ()) -> Any:
         """The bags with the features that the model needs, and their labels where there are any."""

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from .._core.workers import THREAD_VARIABLES
-from . import CHOSEN_THREADS, STUDIES, app
+from . import CHOSEN_THREADS
 from .console import echo
+from .options import STUDIES, command, option
 
 PAPER = """@inproceedings{barnfield2026attention,
   title     = {High-Dimensional Analysis of Single-Layer Attention for Sparse-Token Classification},
@@ -28,9 +27,9 @@ SOFTWARE = """@software{{sparsetoken,
 }}"""
 
 
-@app.command(rich_help_panel="This installation")
+@command("This installation")
 def doctor(
-    json_output: bool = typer.Option(False, "--json", help="As JSON, to paste into a report of a problem."),
+    json_output: bool = option(False, "As JSON, to paste into a report of a problem.", "--json"),
 ) -> int:
     """Show versions, devices, threads, caches and extras; the exit code is 1 where something required is missing.
 
@@ -154,7 +153,7 @@ def _cache(problems: list[str]) -> dict[str, str]:
     return {"compiled code": f"{folder}: {held}"}
 
 
-@app.command(rich_help_panel=STUDIES)
+@command(STUDIES)
 def cite() -> None:
     """Print BibTeX entries of the paper and of this software.
 

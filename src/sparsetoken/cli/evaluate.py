@@ -9,12 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from . import OWN_BAGS, app
 from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
-from .options import SEED, DrawnFiles, with_options
+from .options import OWN_BAGS, SEED, DrawnFiles, command, option
 
 CLEARLY = 2.0  # standard errors beyond which a difference between two learners counts as clear
 EVIDENCE = 3.0  # standard errors for evidence of a signal: the best of ten learners is often two above by chance
@@ -22,14 +19,13 @@ EVIDENCE = 3.0  # standard errors for evidence of a signal: the best of ten lear
 LONG = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
 
-@app.command(rich_help_panel=OWN_BAGS)
-@with_options
+@command(OWN_BAGS)
 def evaluate(
     *,
     given: LabelledBags,
-    model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable [all]."),
-    folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
-    repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
+    model: list[str] = option([], "Learner to evaluate; repeatable [all].", "-m"),
+    folds: int = option(10, "Folds of each cross-validation."),
+    repeats: int = option(5, "Repetitions with fresh folds."),
     seed: int = SEED,
     files: DrawnFiles,
 ) -> None:

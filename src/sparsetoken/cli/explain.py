@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import typer
-
-from . import OWN_BAGS, app
 from .bag_files import MODEL, TABLES, BagsForModel, id_column, using
 from .console import check_files, deliver, echo, echo_text, fits, print_table
-from .options import Options, with_options
+from .options import OWN_BAGS, Options, command, option
 
 _FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
 
@@ -22,17 +19,15 @@ class TokenOptions(Options):
     """Which bags and tokens are shown, and how."""
 
     panel: ClassVar[str] = "What is shown"
-    top: int = typer.Option(3, "--top", help="Tokens to show of each bag.")
-    bags: int = typer.Option(5, "--bags", help="Bags to show, the likeliest of the class first.")
-    only: list[str] = typer.Option([], "--only", help="Id of a bag to show; repeatable [the likeliest].")
-    of_class: str = typer.Option(
-        None, "--class", help="Class to explain [the second of two; each bag's likeliest where there are more]."
+    top: int = option(3, "Tokens to show of each bag.")
+    bags: int = option(5, "Bags to show, the likeliest of the class first.")
+    only: list[str] = option([], "Id of a bag to show; repeatable [the likeliest].")
+    of_class: str = option(
+        None, "Class to explain [the second of two; each bag's likeliest where there are more].", "--class"
     )
-    token_name: str = typer.Option(None, "--token-name", help="Column with the names of tokens, to show them by.")
-    coordinates: str = typer.Option(
-        None,
-        "--coordinates",
-        help="Columns with the tokens' places, such as x,y; or an array of the files, such as coords.",
+    token_name: str = option(None, "Column with the names of tokens, to show them by.")
+    coordinates: str = option(
+        None, "Columns with the tokens' places, such as x,y; or an array of the files, such as coords."
     )
 
     @property
@@ -72,19 +67,14 @@ class TokenOptions(Options):
         return [known.index(name) for name in self.only]
 
 
-@app.command(rich_help_panel=OWN_BAGS)
-@with_options
+@command(OWN_BAGS)
 def explain(
     *,
     model: Path = MODEL,
     given: BagsForModel,
     tokens: TokenOptions,
-    out: Path = typer.Option(
-        None, "--out", "-o", help="File for the weights and scores of all tokens: CSV, or .parquet or .json."
-    ),
-    plot: Path = typer.Option(
-        None, "--plot", help="Picture of the first bag shown (.png, .svg or .pdf), at its --coordinates if given."
-    ),
+    out: Path = option(None, "File for the weights and scores of all tokens: CSV, or .parquet or .json.", "-o"),
+    plot: Path = option(None, "Picture of the first bag shown (.png, .svg or .pdf), at its --coordinates if given."),
 ) -> None:
     """Show which tokens carry the signal: attention weights and token scores.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import typer
-
-from . import THEORY, app
 from .console import echo
+from .options import THEORY, command, option
 
 
-@app.command(rich_help_panel=THEORY)
+@command(THEORY)
 def explore(
-    port: int = typer.Option(8050, "--port", "-p", min=0, max=65535, help="Port on 127.0.0.1; 0 takes any free one."),
-    browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page in a browser."),
+    port: int = option(8050, "Port on 127.0.0.1; 0 takes any free one.", "-p", min=0, max=65535),
+    browser: bool = option(True, "Open the page in a browser.", "--browser/--no-browser"),
 ) -> None:
     """Open a web page to explore the theory. It is served on 127.0.0.1 and ends with Ctrl-C.
 

@@ -7,33 +7,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
-from . import OWN_BAGS, app
 from .bag_files import ClusterOptions, LabelledBags, in_words, is_regression
 from .console import check_files, deliver, echo, echo_text, stages
-from .options import SEED, with_options
+from .options import OWN_BAGS, SEED, command, option
 
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
 
 
-@app.command(rich_help_panel=OWN_BAGS)
-@with_options
+@command(OWN_BAGS)
 def fit(
     *,
     given: LabelledBags,
-    out: Path = typer.Option(..., "--out", "-o", help="Model file to write (.skops).", show_default=False),
-    model: str = typer.Option(
-        None,
-        "--model",
-        "-m",
-        help=f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} [{DEFAULT} or {DEFAULT_REGRESSOR}].",
+    out: Path = option(..., "Model file to write (.skops).", "-o", show_default=False),
+    model: str = option(
+        None, f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} [{DEFAULT} or {DEFAULT_REGRESSOR}].", "-m"
     ),
-    class_weight: str = typer.Option(None, "--class-weight", help="'balanced' gives all classes equal weight."),
+    class_weight: str = option(None, "'balanced' gives all classes equal weight."),
     seed: int = SEED,
     cluster: ClusterOptions,
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all diagnostics of the fit."),
+    verbose: bool = option(False, "Print all diagnostics of the fit.", "-v"),
 ) -> None:
     """Fit a classifier or regressor to a file of bags and write it to a model file.
 

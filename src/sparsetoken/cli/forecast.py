@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from . import THEORY, app
 from .console import deliver, echo, echo_text, print_table
-from .options import DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, with_options
+from .options import THEORY, DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, command, option
 from .values import (
     HEADINGS,
     OptionGrid,
@@ -35,18 +32,16 @@ _OF_SIMULATIONS = ("positions", "schedule", "steps")
 _ELSEWHERE = ("sensitivity", "specificity")
 
 
-@app.command(rich_help_panel=THEORY)
-@with_options
+@command(THEORY)
 def forecast(
     *,
-    model: list[str] = typer.Option(
+    model: list[str] = option(
         ["attention"],
-        "--model",
-        "-m",
-        help="attention, pooled, vectorized, elementwise (:relu, :tanh, ...), bayes, heads:2, your own (--module) or all; "
+        "attention, pooled, vectorized, elementwise (:relu, :tanh, ...), bayes, heads:2, your own (--module) or all; "
         "repeatable.",
+        "-m",
     ),
-    accuracy: float = typer.Option(2e-4, "--accuracy", help="Absolute error allowed on the test error."),
+    accuracy: float = option(2e-4, "Absolute error allowed on the test error."),
     task: TaskOptions,
     training: TrainingOptions,
     signals: SignalOptions,

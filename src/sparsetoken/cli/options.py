@@ -19,6 +19,7 @@ from typer.models import OptionInfo
 
 from ..task import Task
 from ..training import Training
+from . import app
 from .console import check_files, write_csv, write_json
 from .values import DISTRIBUTED, number, parse_values, read_array, reads_array
 
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from ..task import Tokens
 
 
+# Groups of commands in the help.
+OWN_BAGS, THEORY, STUDIES = "Your own bags", "Theory and simulation", "The paper, and your own studies"
+
+
 class Options:
-    """The base of all blocks of options: dataclasses whose defaults are Typer's."""
+    """The base of all blocks of options: dataclasses whose defaults are those of `option`."""
 
     panel: ClassVar[str] = ""
 
@@ -42,43 +47,58 @@ class Options:
         return [name for name, option in self.declared().items() if getattr(self, name) != option.default]
 
 
-def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def option(default: Any, words: str, *names: str, **more: Any) -> Any:
+    """An option of a command, called as its parameter or field unless `names` have a long one."""
+    return typer.Option(default, *names, help=words, **more)
+
+
+def rare(default: Any, words: str, *names: str) -> Any:
+    """An option that few need."""
+    return option(default, words, *names, hidden=True)
+
+
+def command(panel: str, name: str | None = None) -> Callable[..., Any]:
+    """Register a command, whose parameters may be blocks of options."""
+    return lambda function: app.command(name, rich_help_panel=panel)(with_options(function))
+
+
+def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a command take blocks of options."""
-    hints = get_type_hints(command)
-    parameters: list[inspect.Parameter] = []
+    parameters: dict[str, inspect.Parameter] = {}
     blocks: dict[str, type[Options]] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
+
+    def add(name: str, default: Any, kind: Any, panel: str = "") -> None:
+        default = copy(default)  # other blocks may share it
+        if isinstance(default, OptionInfo):  # arguments have a panel of their own
+            default.rich_help_panel = panel or None
+            names = default.param_decls or ()
+            long = () if any(known.startswith("--") for known in names) else (f"--{name.replace('_', '-')}",)
+            default.param_decls = (*long, *names)
+        parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+    hints = get_type_hints(function)
+    for name, parameter in inspect.signature(function).parameters.items():
         block = hints[name]
         if not (isinstance(block, type) and issubclass(block, Options)):
-            parameters.append(parameter.replace(annotation=block, kind=inspect.Parameter.KEYWORD_ONLY))
+            add(name, parameter.default, block)
             continue
-        blocks[name] = block
-        types = get_type_hints(block)
-        for field, option in block.declared().items():
-            option = copy(option)  # other blocks may share it
-            if isinstance(option, OptionInfo):  # arguments have a panel of their own
-                option.rich_help_panel = option.rich_help_panel or block.panel or None
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(field, kind, default=option, annotation=types[field]))
+        blocks[name], types = block, get_type_hints(block)
+        for field, default in block.declared().items():
+            add(field, default, types[field], block.panel)
 
     def gathered(**given: Any) -> Any:
         made = {name: block(**{f: given.pop(f) for f in block.declared()}) for name, block in blocks.items()}
-        return command(**made, **given)
+        return function(**made, **given)
 
-    gathered.__name__, gathered.__doc__, gathered.__module__ = command.__name__, command.__doc__, command.__module__
-    gathered.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    gathered.__name__, gathered.__doc__, gathered.__module__ = function.__name__, function.__doc__, function.__module__
+    gathered.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+    gathered.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return gathered
-
-
-def rare(default: Any, *names: str, help: str) -> Any:
-    """An option that few need."""
-    return typer.Option(default, *names, help=help, hidden=True)
 
 
 def _field(of: Any, name: str, words: str, hidden: bool = False) -> Any:
     """The option of a field of a library's object, its default being the library's."""
-    return typer.Option(f"{getattr(of, name):g}", f"--{name.replace('_', '-')}", help=words, hidden=hidden)
+    return option(f"{getattr(of, name):g}", words, hidden=hidden)
 
 
 @dataclass(frozen=True)
@@ -120,13 +140,13 @@ def _execute(files: list[Path]) -> list[Path]:
     return files
 
 
-SEED = typer.Option(0, "--seed", help="One integer all randomness comes from.")
-MODULES = typer.Option(
+SEED = option(0, "One integer all randomness comes from.")
+MODULES = option(
     [],
+    "Python file of your own, executed first; it may register losses, classifiers and models by name. Repeatable.",
     "--module",
     callback=_execute,
     is_eager=True,
-    help="Python file of your own, executed first; it may register losses, classifiers and models by name. Repeatable.",
     hidden=True,
 )
 
@@ -136,9 +156,9 @@ class LossOptions(Options):
     """The loss, and the user's files that may register it."""
 
     panel: ClassVar[str] = "Training"
-    loss: str = typer.Option(
+    loss: str = option(
         "logistic",
-        help="logistic, square, smoothed_hinge, exponential, your own (--module); logistic:positives=9 weighs positive bags.",
+        "logistic, square, smoothed_hinge, exponential, your own (--module); logistic:positives=9 weighs positive bags.",
     )
     modules: list[Path] = MODULES
 
@@ -155,11 +175,9 @@ class TrainingOptions(LossOptions):
     eta_q: str = _field(Training(), "eta_q", "Rate of the query's step.", hidden=True)
     beta: str = _field(Training(), "beta", "Inverse temperature of the softmax.", hidden=True)
     query_by: str = rare(
-        "steps",
-        "--query-by",
-        help="The query's direction: steps; with --eta-b auto also products:2, eigenvector or positive_eigenvector.",
+        "steps", "The query's direction: steps; with --eta-b auto also products:2, eigenvector or positive_eigenvector."
     )
-    equal_samples: bool = rare(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples.")
+    equal_samples: bool = rare(False, "Give pooled and vectorized n0 + n1 samples.")
 
     def grid(self) -> dict[str, Sequence[Any]]:
         """The values of every number."""
@@ -178,12 +196,12 @@ class DeploymentOptions(Options):
     """What differs at test time; None where it is as in training."""
 
     panel: ClassVar[str] = "Test on other bags than those of the training"
-    test_length: str = rare(None, "--test-length", help="Tokens per bag at test time.")
-    test_sparsity: str = rare(None, "--test-sparsity", help="Signal tokens in a positive bag at test time.")
-    test_strength: str = rare(None, "--test-strength", help="The signal's size at test time.")
-    test_prevalence: str = rare(None, "--test-prevalence", help="P(y = +1) at test time.")
-    test_sharpness: str = rare(None, "--test-sharpness", help="k = β‖q‖ at test time (models with a query).")
-    test_bias_shift: str = rare(None, "--test-bias-shift", help="Added to the trained bias at test time.")
+    test_length: str = rare(None, "Tokens per bag at test time.")
+    test_sparsity: str = rare(None, "Signal tokens in a positive bag at test time.")
+    test_strength: str = rare(None, "The signal's size at test time.")
+    test_prevalence: str = rare(None, "P(y = +1) at test time.")
+    test_sharpness: str = rare(None, "k = β‖q‖ at test time (models with a query).")
+    test_bias_shift: str = rare(None, "Added to the trained bias at test time.")
 
     def grid(self) -> dict[str, Sequence[Any]]:
         """The values of the options that were given."""
@@ -197,14 +215,12 @@ class SignalOptions(Options):
     panel: ClassVar[str] = "Several signals"
     signals: str = rare(
         None,
-        "--signals",
-        help="For -m heads:H: number of signals, orthogonal to each other, or a .npy or .csv file with a unit vector per row.",
+        "For -m heads:H: number of signals, orthogonal to each other, or a .npy or .csv file with a unit vector per row.",
     )
-    shares: str = rare(None, "--shares", help="How often each signal is carried, such as 0.7,0.3 [equal].")
+    shares: str = rare(None, "How often each signal is carried, such as 0.7,0.3 [equal].")
     carried: str = rare(
         None,
-        "--carried",
-        help="What a positive bag carries: one signal [default], independent (each signal token its own) or all in turn.",
+        "What a positive bag carries: one signal [default], independent (each signal token its own) or all in turn.",
     )
 
     def read(self) -> Signals | None:
@@ -241,28 +257,22 @@ class NoiseOptions(Options):
     """What the tokens' noise is made of."""
 
     panel: ClassVar[str] = "Noise"
-    noise: str = typer.Option(
+    noise: str = option(
         None,
-        "--noise",
-        help="gaussian, rademacher, uniform, laplace, sparse:0.1, student:5; digits, photographs or text (real tokens); or a "
+        "gaussian, rademacher, uniform, laplace, sparse:0.1, student:5; digits, photographs or text (real tokens); or a "
         "file of your own bags without the signal.",
     )
     covariance: str = rare(
         None,
-        "--covariance",
-        help="Gaussian noise of this covariance: power:0.5 (eigenvalues like j^-0.5), or a .npy or .csv file with a matrix or "
+        "Gaussian noise of this covariance: power:0.5 (eigenvalues like j^-0.5), or a .npy or .csv file with a matrix or "
         "its eigenvalues.",
     )
-    standardise: str = rare(
-        "features", "--standardise", help="Of a file of noise: features (each), whiten, scale or none."
-    )
-    mixed: bool = rare(False, "--mixed", help="Shuffle tokens of a file of noise across bags.")
-    replace: bool = rare(False, "--replace", help="Use bags of a file of noise several times if there are too few.")
-    bag: str = rare("bag_id", "--bag", help="Column of a file of noise with the bag ids.")
-    label: str = rare(
-        "label", "--label", help="Column of a file of noise with labels, if any: bags of the first class are taken."
-    )
-    ignore: list[str] = rare([], "--ignore", help="Column of a file of noise that is no feature; repeatable.")
+    standardise: str = rare("features", "Of a file of noise: features (each), whiten, scale or none.")
+    mixed: bool = rare(False, "Shuffle tokens of a file of noise across bags.")
+    replace: bool = rare(False, "Use bags of a file of noise several times if there are too few.")
+    bag: str = rare("bag_id", "Column of a file of noise with the bag ids.")
+    label: str = rare("label", "Column of a file of noise with labels, if any: bags of the first class are taken.")
+    ignore: list[str] = rare([], "Column of a file of noise that is no feature; repeatable.")
 
     def read(self, signals: Signals | None) -> Tokens:
         """The tokens that the options describe."""
@@ -300,7 +310,7 @@ class JsonFile(Options):
     """A file for the numbers of a command; subclasses have more."""
 
     panel: ClassVar[str] = "Output"
-    json_file: Path = typer.Option(None, "--json", help="File for every number, as JSON.")
+    json_file: Path = option(None, "File for every number, as JSON.", "--json")
 
     def check(self, inputs: Sequence[Any] = ()) -> None:
         """Check before the work that the files can be written, and that none replaces another or an input."""
@@ -320,11 +330,11 @@ class JsonFile(Options):
 class TableFiles(JsonFile):
     """Files for numbers and a table."""
 
-    csv_file: Path = typer.Option(None, "--csv", help="File for a table, as CSV.")
+    csv_file: Path = option(None, "File for a table, as CSV.", "--csv")
 
 
 @dataclass(frozen=True)
 class DrawnFiles(TableFiles):
     """Files for numbers, a table and a picture."""
 
-    plot: Path = typer.Option(None, "--plot", help="Picture to write (.png, .pdf or .svg).")
+    plot: Path = option(None, "Picture to write (.png, .pdf or .svg).")

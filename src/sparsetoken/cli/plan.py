@@ -6,24 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import typer
-
-from . import OWN_BAGS, app
 from .bag_files import LabelledOptions
 from .console import deliver, echo_text, stages
-from .options import JsonFile, LossOptions, Options, TaskOptions, rare, with_options
+from .options import OWN_BAGS, JsonFile, LossOptions, Options, TaskOptions, command, option, rare
 
 
 @dataclass(frozen=True)
 class Sizes(Options):
     """How many bags, of what dimension, for which value of which criterion."""
 
-    n: int = typer.Option(None, "--samples", "-n", help="n, bags to learn from [with --from, those of the file].")
-    d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token.")
-    criterion: str = typer.Option(
-        "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
+    n: int = option(None, "n, bags to learn from [with --from, those of the file].", "--samples", "-n")
+    d: int = option(None, "d, dimension of a token.", "--dimension", "-d")
+    criterion: str = option(
+        "error", "error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
     )
-    target: float = typer.Option(None, "--target", "--target-error", help="Value of the criterion aimed at.")
+    target: float = option(None, "Value of the criterion aimed at.", "--target", "--target-error")
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ class OwnBags(LabelledOptions):
     """A file or folder of labelled bags to plan for."""
 
     panel: ClassVar[str] = "Your own bags"
-    source: Path = typer.Option(None, "--from", help="File of labelled bags, or a folder of them, as `fit` takes it.")
-    budget: float = typer.Option(60.0, "--budget", help="CPU seconds that measuring the default learner may take.")
+    source: Path = option(None, "File of labelled bags, or a folder of them, as `fit` takes it.", "--from")
+    budget: float = option(60.0, "CPU seconds that measuring the default learner may take.")
 
     def plan(self, **wanted: Any) -> Any:
         """The plan for the bags of the file."""
@@ -49,28 +46,26 @@ class OwnBags(LabelledOptions):
     def check_absent(self) -> None:
         """Refuse options of a file where there is none."""
         for name in self.changed():
-            raise ValueError(f"{self.declared()[name].param_decls[0]} goes with a file of bags: give one with --from")
+            option_name = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option_name} goes with a file of bags: give one with --from")
 
 
 @dataclass(frozen=True)
 class PlanFiles(JsonFile):
     """Files for numbers and a picture."""
 
-    plot: Path = typer.Option(None, "--plot", help="Picture of the learning curves (.png, .svg or .pdf).")
+    plot: Path = option(None, "Picture of the learning curves (.png, .svg or .pdf).")
 
 
-@app.command(rich_help_panel=OWN_BAGS)
-@with_options
+@command(OWN_BAGS)
 def plan(
     *,
     sizes: Sizes,
     own: OwnBags,
     task: TaskOptions,
     loss: LossOptions,
-    ask: list[str] = typer.Option(
-        ["all"], "--ask", help="samples, strength, length (with --target), crossing, all or none; repeatable."
-    ),
-    curve: bool = rare(False, "--curve", help="Predict the learning curves too (implied by --plot)."),
+    ask: list[str] = option(["all"], "samples, strength, length (with --target), crossing, all or none; repeatable."),
+    curve: bool = rare(False, "Predict the learning curves too (implied by --plot)."),
     files: PlanFiles,
 ) -> None:
     """Show the best settings for n bags of d-dimensional tokens, and what to expect.
@@ -114,17 +109,14 @@ def plan(
     deliver(lambda: echo_text(str(made)), files_to_write)
 
 
-@app.command(rich_help_panel=OWN_BAGS)
-@with_options
+@command(OWN_BAGS)
 def solve(
     *,
-    unknown: str = typer.Option(
-        None, "--for", help="n, d, error, strength, length, sparsity or prevalence [what is not given of n, error]."
+    unknown: str = option(
+        None, "n, d, error, strength, length, sparsity or prevalence [what is not given of n, error].", "--for"
     ),
     sizes: Sizes,
-    learner: str = typer.Option(
-        "attention", help="attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."
-    ),
+    learner: str = option("attention", "attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."),
     task: TaskOptions,
     loss: LossOptions,
     files: JsonFile,
@@ -148,18 +140,14 @@ def solve(
     return 0 if answer.solved else 1
 
 
-@app.command("test-size", rich_help_panel=OWN_BAGS)
+@command(OWN_BAGS, "test-size")
 def size_of_test(
-    error: float = typer.Option(..., "--error", help="Error rate expected.", show_default=False),
-    width: float = typer.Option(None, "--width", help="Whole width of the interval wanted, such as 0.04."),
-    versus: float = typer.Option(
-        None, "--versus", help="Instead of --width: error rate of a classifier to compare with."
-    ),
-    disagreement: float = typer.Option(
-        None, "--disagreement", help="With --versus: share of bags on which exactly one of the two is wrong."
-    ),
-    power: float = typer.Option(0.8, help="With --versus: probability of finding the difference."),
-    confidence: float = typer.Option(0.95, help="Of the interval; one minus the level of the comparison's test."),
+    error: float = option(..., "Error rate expected.", show_default=False),
+    width: float = option(None, "Whole width of the interval wanted, such as 0.04."),
+    versus: float = option(None, "Instead of --width: error rate of a classifier to compare with."),
+    disagreement: float = option(None, "With --versus: share of bags on which exactly one of the two is wrong."),
+    power: float = option(0.8, "With --versus: probability of finding the difference."),
+    confidence: float = option(0.95, "Of the interval; one minus the level of the comparison's test."),
 ) -> None:
     """Bags to test on, for an error rate known to a wanted width or to tell two classifiers apart (exact).
 

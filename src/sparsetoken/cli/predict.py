@@ -5,23 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from . import OWN_BAGS, app
 from .bag_files import MODEL, TABLES, BagsForModel, ClusterOptions, id_column, using
 from .console import check_files, deliver, echo, stages
-from .options import with_options
+from .options import OWN_BAGS, command, option
 
 
-@app.command(rich_help_panel=OWN_BAGS)
-@with_options
+@command(OWN_BAGS)
 def predict(
     *,
     model: Path = MODEL,
     given: BagsForModel,
-    out: Path = typer.Option(
-        None, "--out", "-o", help="File to write: CSV, or .parquet or .json by its ending [standard output]."
-    ),
+    out: Path = option(None, "File to write: CSV, or .parquet or .json by its ending [standard output].", "-o"),
     cluster: ClusterOptions,
 ) -> None:
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more).

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from . import THEORY, app
 from .console import deliver, echo_text, print_table
 from .options import (
     SEED,
+    THEORY,
     DeploymentOptions,
     NoiseOptions,
     Options,
@@ -21,8 +19,9 @@ from .options import (
     TableFiles,
     TaskOptions,
     TrainingOptions,
+    command,
+    option,
     rare,
-    with_options,
 )
 from .values import (
     HEADINGS,
@@ -48,31 +47,29 @@ _COLUMNS = ("test_error", "auc", "train_loss", "train_error", "cosine_q", "cosin
 class TrialOptions(Options):
     """Which trials are run, and how."""
 
-    d: str = typer.Option(None, "--dimension", "-d", help="d, dimension of a token [1000, or that of the noise].")
-    trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case.")
+    d: str = option(None, "d, dimension of a token [1000, or that of the noise].", "--dimension", "-d")
+    trials: int = option(8, "Independent trials of each case.", "-t")
     seed: int = SEED
-    workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number.")
-    sampler: str = rare(None, help="reduced (exact in law, fast) or tensor (every token) [as the noise allows].")
-    positions: str = rare("uniform", help="Places of signal tokens: uniform, block, fixed:0,3 or weighted:1,2,...")
+    workers: int = option(1, "Processes; results do not depend on their number.", "-w")
+    sampler: str = rare(None, "reduced (exact in law, fast) or tensor (every token) [as the noise allows].")
+    positions: str = rare("uniform", "Places of signal tokens: uniform, block, fixed:0,3 or weighted:1,2,...")
 
 
 @dataclass(frozen=True)
 class ScheduledTraining(TrainingOptions):
     """A training that may reuse its samples, or train all together."""
 
-    schedule: str = rare("staged", help="staged, reuse (D0 again for the readout) or joint.")
-    steps: str = rare("50", help="Gradient steps of schedule joint.")
+    schedule: str = rare("staged", "staged, reuse (D0 again for the readout) or joint.")
+    steps: str = rare("50", "Gradient steps of schedule joint.")
 
 
-@app.command(rich_help_panel=THEORY)
-@with_options
+@command(THEORY)
 def simulate(
     *,
-    model: list[str] = typer.Option(
+    model: list[str] = option(
         ["attention"],
-        "--model",
+        "attention, pooled, vectorized, elementwise (:relu, :tanh, ...), heads:2, your own (--module) or all; repeatable.",
         "-m",
-        help="attention, pooled, vectorized, elementwise (:relu, :tanh, ...), heads:2, your own (--module) or all; repeatable.",
     ),
     trial: TrialOptions,
     task: TaskOptions,

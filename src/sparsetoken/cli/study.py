@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import STUDIES, app
 from .console import check_files, echo, echo_text, page_width, print_table
-from .options import MODULES, Options, rare, with_options
+from .options import MODULES, STUDIES, Options, command, option, rare
 
 if TYPE_CHECKING:
     from ..paper.reproduce import StudyOutcome
@@ -20,43 +19,34 @@ if TYPE_CHECKING:
 
 MOST_HEADLINES = 3  # studies whose findings are printed; of more, the report has them
 SHARED = ("task", "training", "tokens", "deployment")  # described once for all kinds
-_STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
+_STORE = option(None, "SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 
 
 @dataclass(frozen=True)
 class RunOptions(Options):
     """Where studies run, and where their results go."""
 
-    seed: int = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
-    fresh: bool = typer.Option(False, "--fresh", help="Compute everything again; rows in the store are replaced.")
-    workers: int | None = typer.Option(
-        None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process."
-    )
+    seed: int = option(0, "Other random numbers for all trials: an independent repetition.", min=0)
+    fresh: bool = option(False, "Compute everything again; rows in the store are replaced.")
+    workers: int | None = option(None, "Local processes [number of cores]; 1 runs in this process.", "-w")
     store: Path | None = _STORE
-    report: Path | None = typer.Option(
-        None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection]."
+    report: Path | None = option(
+        None, "Folder for report, figures and tables [beside the store, one for each selection]."
     )
-    verbose: bool = typer.Option(
-        False, "--verbose", "-v", help="Print every claim with its source, criterion and numbers."
-    )
-    width: float | None = rare(
-        None, "--width", help="Width of the PNG and PDF figures in inches, as of a LaTeX column."
-    )
-    executor: str = rare("local", "--executor", help="local or dask.")
-    scheduler: str | None = rare(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
+    verbose: bool = option(False, "Print every claim with its source, criterion and numbers.", "-v")
+    width: float | None = rare(None, "Width of the PNG and PDF figures in inches, as of a LaTeX column.")
+    executor: str = rare("local", "local or dask.")
+    scheduler: str | None = rare(None, "Dask scheduler, such as tcp://127.0.0.1:8786.")
     modules: list[Path] = MODULES
 
 
-@app.command(rich_help_panel=STUDIES)
-@with_options
+@command(STUDIES)
 def reproduce(
     *,
     names: list[str] = typer.Argument(None, help="Studies to run [all]; `sparsetoken studies` lists them."),
-    full: bool = typer.Option(False, "--full", help="The published sizes instead of the quick ones."),
+    full: bool = option(False, "The published sizes instead of the quick ones."),
     options: RunOptions,
-    extra: list[Path] = typer.Option(
-        [], "--with", help="A study file of your own, whose claims join the ledger; repeatable."
-    ),
+    extra: list[Path] = option([], "A study file of your own, whose claims join the ledger; repeatable.", "--with"),
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
 
@@ -77,8 +67,7 @@ def reproduce(
     return _run(chosen, size, title, own, options)
 
 
-@app.command(rich_help_panel=STUDIES)
-@with_options
+@command(STUDIES)
 def run(
     *,
     file: Path = typer.Argument(..., help="A study in TOML (data only) or Python (your own code, executed)."),
@@ -110,15 +99,11 @@ def _joining(files: list[Path], listed: list[Study]) -> list[Study]:
     return joined
 
 
-@app.command(rich_help_panel=STUDIES)
+@command(STUDIES)
 def studies(
-    json_output: bool = typer.Option(False, "--json", help="As JSON."),
-    kinds: bool = typer.Option(
-        False, "--kinds", help="List the kinds of trial instead: what they take, and the columns they give."
-    ),
-    paper: bool = typer.Option(
-        False, "--paper", help="List the paper's results instead, with their recorded verdicts."
-    ),
+    json_output: bool = option(False, "As JSON.", "--json"),
+    kinds: bool = option(False, "List the kinds of trial instead: what they take, and the columns they give."),
+    paper: bool = option(False, "List the paper's results instead, with their recorded verdicts."),
     modules: list[Path] = MODULES,
 ) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers).
@@ -196,14 +181,14 @@ def _print_kinds(json_output: bool) -> None:
             echo_text(f"  {column:<{width}}  {words}".rstrip(), width + 4)
 
 
-@app.command(rich_help_panel=STUDIES)
+@command(STUDIES)
 def results(
-    study: str = typer.Option(None, "--study", help="Only this study's trials."),
-    kind: str = typer.Option(None, "--kind", help="Only this kind of trial."),
-    failed: bool = typer.Option(False, "--failed", help="The failed trials and their tracebacks instead."),
-    out: Path = typer.Option(None, "--out", "-o", help="Write all columns to a .csv, .parquet or .json file."),
-    limit: int = typer.Option(20, "--limit", min=1, help="Rows to print of each kind."),
-    columns: str = typer.Option(None, "--columns", help="Columns to print, such as alpha1,d,test_error."),
+    study: str = option(None, "Only this study's trials."),
+    kind: str = option(None, "Only this kind of trial."),
+    failed: bool = option(False, "The failed trials and their tracebacks instead."),
+    out: Path = option(None, "Write all columns to a .csv, .parquet or .json file.", "-o"),
+    limit: int = option(20, "Rows to print of each kind.", min=1),
+    columns: str = option(None, "Columns to print, such as alpha1,d,test_error."),
     store: Path = _STORE,
 ) -> None:
     """Look into the store: a summary, a table of some trials, or an export of them.

@@ -9,11 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import typer
-
-from . import THEORY, app
 from .console import deliver, echo_text, print_table
-from .options import SEED, DrawnFiles, LossOptions, Options, TaskOptions, rare, with_options
+from .options import SEED, THEORY, DrawnFiles, LossOptions, Options, TaskOptions, command, option, rare
 from .values import DISTURBANCES, parse_named
 
 _ROWS = 16  # most rows of the table: the first steps, then ever fewer
@@ -24,15 +21,14 @@ class ScheduleOptions(Options):
     """The schedule of one stage, or of a file."""
 
     panel: ClassVar[str] = "Schedule"
-    alpha: float = typer.Option(2.0, help="n/d, bags per dimension; every step uses all of them.")
-    steps: int = typer.Option(20, "--steps", "-T", help="Gradient steps.")
-    rates: str = typer.Option("1", help="Learning rates: one number for all, or q=1,w=1,bias=0.5.")
-    decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1.")
-    momentum: float = rare(0.0, help="Momentum of all directions.")
-    stages: Path = rare(None, help="TOML file with a table [[stage]] for each stage, instead of the options above.")
+    alpha: float = option(2.0, "n/d, bags per dimension; every step uses all of them.")
+    steps: int = option(20, "Gradient steps.", "-T")
+    rates: str = option("1", "Learning rates: one number for all, or q=1,w=1,bias=0.5.")
+    decay: str = option("0", "Weight decay: one number for all directions, or q=0.1,w=0.1.")
+    momentum: float = rare(0.0, "Momentum of all directions.")
+    stages: Path = rare(None, "TOML file with a table [[stage]] for each stage, instead of the options above.")
     start: str = rare(
-        "",
-        help="Random start: norms, cosines with the signal and bias, such as q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 [zero].",
+        "", "Random start: norms, cosines with the signal and bias, such as q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 [zero]."
     )
 
     def read(self, model: Any) -> tuple[list[Any], dict[str, float] | None]:
@@ -53,12 +49,12 @@ class ScheduleOptions(Options):
 class TheoryAndRuns(Options):
     """The exact limit, and the simulated runs beside it."""
 
-    d: int = typer.Option(1000, "--dimension", "-d", help="d of the simulations.")
-    trials: int = typer.Option(4, "--trials", "-t", help="Simulated runs; 0 for the theory alone.")
-    theory: bool = typer.Option(True, "--theory/--no-theory", help="Compute the exact limit.")
+    d: int = option(1000, "d of the simulations.", "--dimension", "-d")
+    trials: int = option(4, "Simulated runs; 0 for the theory alone.", "-t")
+    theory: bool = option(True, "Compute the exact limit.", "--theory/--no-theory")
     seed: int = SEED
-    sampler: str = rare("reduced", help="reduced (exact in law, no tokens) or tensor (every token).")
-    accuracy: float = rare(1e-3, help="Error allowed on the theory's test error.")
+    sampler: str = rare("reduced", "reduced (exact in law, no tokens) or tensor (every token).")
+    accuracy: float = rare(1e-3, "Error allowed on the theory's test error.")
 
     def check(self) -> None:
         """Refuse numbers that make no sense."""
@@ -69,15 +65,11 @@ class TheoryAndRuns(Options):
             raise ValueError("trials must be at least 1 without the theory")
 
 
-@app.command(rich_help_panel=THEORY)
-@with_options
+@command(THEORY)
 def train(
     *,
-    model: str = typer.Option(
-        "attention",
-        "--model",
-        "-m",
-        help="attention, pooled, tied, tied:2, heads:2, gated, two_layer, self_attention or thresholded.",
+    model: str = option(
+        "attention", "attention, pooled, tied, tied:2, heads:2, gated, two_layer, self_attention or thresholded.", "-m"
     ),
     sides: TheoryAndRuns,
     schedule: ScheduleOptions,
