@@ -22,7 +22,6 @@ FILE = typer.Argument(
     show_default=False,
 )
 TABLES = ".csv .parquet .json"  # endings of tables to write
-MODEL = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,9 @@ class LabelledBags(LabelledOptions):
 
 @dataclass(frozen=True)
 class BagsForModel(BagOptions):
-    """A file or folder of bags for a fitted model."""
+    """A model file, and a file or folder of bags for it."""
 
+    model: Path = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
     file: Path = FILE
     bag: str = option(None, "Column with the bag ids [the one that `fit` was given].")
     label: str = option(None, "Column with the labels, if any [the one that `fit` was given].")
@@ -130,6 +130,16 @@ class BagsForModel(BagOptions):
         """The column of bag ids, by default that of `fit`."""
         return self.bag or getattr(estimator, "bag_column_", "bag_id")
 
+    @contextmanager
+    def using_model(self) -> Iterator[None]:
+        """Turn errors of a damaged model file into one sentence."""
+        try:
+            yield
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            if os.environ.get("SPARSETOKEN_DEBUG"):
+                raise
+            raise ValueError(f"the model in {self.model} is damaged ({error}): fit the model again") from error
+
 
 def is_regression(task: str, labels: Any) -> bool:
     """Whether to predict numbers; an inference that could surprise is reported on standard error."""
@@ -151,17 +161,6 @@ def is_regression(task: str, labels: Any) -> bool:
         other = "" if why == DECIMALS else " (--task classification takes every value as a class)"
         echo(f"regression: {why}{other}", err=True)
     return regression
-
-
-@contextmanager
-def using(model: Path) -> Iterator[None]:
-    """Turn errors of a damaged model file into one sentence."""
-    try:
-        yield
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        if os.environ.get("SPARSETOKEN_DEBUG"):
-            raise
-        raise ValueError(f"the model in {model} is damaged ({error}): fit the model again") from error
 
 
 def in_words(bags: Any) -> str:

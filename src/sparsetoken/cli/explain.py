@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .bag_files import MODEL, TABLES, BagsForModel, id_column, using
+from .bag_files import TABLES, BagsForModel, id_column
 from .console import check_files, deliver, echo, echo_text, fits, print_table
 from .options import OWN_BAGS, Options, command, option
 
@@ -70,7 +70,6 @@ class TokenOptions(Options):
 @command(OWN_BAGS)
 def explain(
     *,
-    model: Path = MODEL,
     given: BagsForModel,
     tokens: TokenOptions,
     out: Path = option(None, "File for the weights and scores of all tokens: CSV, or .parquet or .json.", "-o"),
@@ -84,15 +83,15 @@ def explain(
     from ..estimators.persistence import load_model
     from ..study.tables import write_table
 
-    check_files([(out, TABLES)], (model, given.file, given.labels), plot)
+    check_files([(out, TABLES)], (given.model, given.file, given.labels), plot)
     top = whole_number("top", tokens.top, 1)
     whole_number("bags", tokens.bags, 0 if plot is None else 1)
-    estimator = load_model(model)
+    estimator = load_model(given.model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
     read = given.read(estimator, beside=tokens.columns)
     beside = tokens.beside(read.beside, given.file)
-    with using(model):
+    with given.using_model():
         explanation = _explained(estimator, read.bags, tokens.of_class, beside)
     bag, area = given.bag_column(estimator), explanation.token_auc(read.token_labels)
     table, chosen = explanation.table(bag), tokens.chosen(read.bags.ids, explanation.answers)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._core.validation import as_float, whole_number
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
-from .bag_files import (
-    MODEL,
-    TABLES,
-    BagsForModel,
-    ClusterOptions,
-    LabelledBags,
-    id_column,
-    in_words,
-    is_regression,
-    using,
-)  # fmt: skip
+from .bag_files import TABLES, BagsForModel, ClusterOptions, LabelledBags, id_column, in_words, is_regression
 from .console import check_files, deliver, echo, echo_text, stages
 from .options import OWN_BAGS, SEED, command, option
 
@@ -42,7 +32,6 @@ def fit(
 
     Example: sparsetoken fit bags.csv --label diagnosis --out model.skops
     """
-    from .._core.validation import whole_number
     from ..estimators.persistence import save_model
 
     check_files([(out, ".skops")], (given.file, given.labels))
@@ -98,58 +87,47 @@ def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -
 
 def _fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
     """A fit's diagnostics as sentences: held-out results first, training accuracy last. `counts` are the classes' bags."""
-    lines = _held_out(diagnostics, counts)
-    if "signal_found" in diagnostics:
-        lines.append(
-            "this is better than chance: there is a signal"
-            if diagnostics["signal_found"]
-            else "this is no better than chance: do not rely on the predictions"
-        )
-    if "signal_class" in diagnostics and diagnostics.get("signal_found"):
-        lines.append(
-            "bags of either class may carry the signal: held-out bags do not decide, --positive-label does"
-            if diagnostics.get("either_class")
-            else f"bags of class {diagnostics['signal_class']} seem to carry the signal (decided on held-out bags)"
-        )
-    strength, count = _number(diagnostics, "strength"), _number(diagnostics, "sparsity")
-    if strength is not None and count is not None:
+    finite = {name: value for name, value in diagnostics.items() if as_float(value) is not None}
+    areas = {label: as_float(own.get("held_out_auc")) for label, own in diagnostics.get("per_class", {}).items()}
+    lines, found = _held_out(finite, areas, counts), diagnostics.get("signal_found")
+    if found is not None:
+        better, worse = "better than chance: there is a signal", "no better than chance: do not rely on the predictions"
+        lines.append(f"this is {better if found else worse}")
+    if found and diagnostics.get("either_class"):
+        lines.append("bags of either class may carry the signal: held-out bags do not decide, --positive-label does")
+    elif found and "signal_class" in diagnostics:
+        lines.append(f"bags of class {diagnostics['signal_class']} seem to carry the signal (decided on held-out bags)")
+    if {"strength", "sparsity"} <= set(finite):
+        count, strength = finite["sparsity"], finite["strength"]
         lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")
     if diagnostics.get("converged") is False:
         reason = diagnostics.get("ended")
         lines.append(f"training stopped before it converged{f': {reason}' if reason else ''}")
-    wrong = _number(diagnostics, "training_error")
-    if wrong is not None:
-        lines.append(f"training accuracy {1 - wrong:.1%} (on new bags, expect the held-out error)")
+    if "training_error" in finite:
+        lines.append(f"training accuracy {1 - finite['training_error']:.1%} (on new bags, expect the held-out error)")
     return lines
 
 
-def _held_out(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
+def _held_out(finite: Mapping[str, float], areas: Mapping[Any, float | None], counts: Mapping[Any, int]) -> list[str]:
     """How good the model is on bags that it was not trained on; nothing where none could be held out."""
-    log_loss = _number(diagnostics, "held_out_log_loss")
-    ending = "" if log_loss is None else f", log loss {log_loss:.3g}"
-    explained, typical = _number(diagnostics, "held_out_r2"), _number(diagnostics, "held_out_rmse")
-    if explained is not None and typical is not None:
-        return [f"held-out R² {explained:.3f}, typical error {typical:.3g}"]
-    right = _number(diagnostics, "held_out_accuracy")
-    if right is not None:
-        areas = {label: _number(own, "held_out_auc") for label, own in diagnostics.get("per_class", {}).items()}
-        known = [area for area in areas.values() if area is not None]
-        macro = f", macro AUC {sum(known) / len(known):.3f}" if len(known) == len(areas) > 0 else ""
-        own = ", ".join(f"{label} {area:.3f}" for label, area in areas.items() if area is not None)
-        return [
-            f"held-out error {1 - right:.1%} with {diagnostics['classes']} classes{macro}{ending}",
-            *([f"AUC of each class against the others: {own}"] if own else []),
-        ]
-    wrong, area = _number(diagnostics, "held_out_error"), _number(diagnostics, "held_out_auc")
-    if area is None:
+    ending = f", log loss {finite['held_out_log_loss']:.3g}" if "held_out_log_loss" in finite else ""
+    if {"held_out_r2", "held_out_rmse"} <= set(finite):
+        return [f"held-out R² {finite['held_out_r2']:.3f}, typical error {finite['held_out_rmse']:.3g}"]
+    if "held_out_accuracy" in finite:
+        known = {label: area for label, area in areas.items() if area is not None}
+        macro = f", macro AUC {sum(known.values()) / len(known):.3f}" if len(known) == len(areas) > 0 else ""
+        error = f"held-out error {1 - finite['held_out_accuracy']:.1%} with {finite['classes']} classes"
+        own = ", ".join(f"{label} {area:.3f}" for label, area in known.items())
+        return [f"{error}{macro}{ending}", *([f"AUC of each class against the others: {own}"] if own else [])]
+    if "held_out_auc" not in finite:
         return []
-    interval = ""
+    area, interval = finite["held_out_auc"], ""
     if len(counts) == 2:
         from ..estimators.evaluation import area_error, auc_interval
 
         low, high = auc_interval(area, area_error(area, *counts.values()), min(counts.values()))
         interval = f" (95% interval {low:.3f} to {high:.3f})"
-    error = "" if wrong is None else f"held-out error {wrong:.1%}, "
+    error = f"held-out error {finite['held_out_error']:.1%}, " if "held_out_error" in finite else ""
     return [f"{error}AUC {area:.3f}{interval}{ending}"]
 
 
@@ -167,11 +145,6 @@ def details(diagnostics: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _number(values: Mapping[str, Any], name: str) -> float | None:
-    value = values.get(name)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -179,7 +152,6 @@ def _short(value: Any) -> str:
 @command(OWN_BAGS)
 def predict(
     *,
-    model: Path = MODEL,
     given: BagsForModel,
     out: Path = option(None, "File to write: CSV, or .parquet or .json by its ending [standard output].", "-o"),
     cluster: ClusterOptions,
@@ -195,16 +167,14 @@ def predict(
     from ..estimators.persistence import load_model
     from ..study.tables import as_csv, write_table
 
-    check_files([(out, TABLES)], (model, given.file, given.labels))
-    estimator = load_model(model)
+    check_files([(out, TABLES)], (given.model, given.file, given.labels))
+    estimator = load_model(given.model)
     read = given.read(estimator, cluster)
-    with stages(f"predicting {len(read.bags)} bags"), using(model):
+    with stages(f"predicting {len(read.bags)} bags"), given.using_model():
         if hasattr(estimator, "classes_"):
             probability = estimator.predict_proba(read.bags)
-            columns, score_lines = (
-                _classes(estimator, probability),
-                _score_of_classes(estimator, probability, read.labels),
-            )
+            columns = _classes(estimator, probability)
+            score_lines = _score_of_classes(estimator, probability, columns["prediction"], read.labels)
         else:
             predicted = estimator.predict(read.bags)
             columns = {"prediction": [float(f"{value:.6g}") for value in predicted]}
@@ -231,7 +201,7 @@ def _classes(estimator: Any, probability: Any) -> dict[str, Any]:
     return {"prediction": classes[likeliest], **columns}
 
 
-def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str]:
+def _score_of_classes(estimator: Any, probability: Any, guess: Any, labels: Any) -> list[str]:
     """How good the probabilities are on labelled bags."""
     import numpy as np
     from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
@@ -242,7 +212,6 @@ def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str
     unknown = sorted({str(label) for label in set(labels) - set(classes)})
     if unknown:
         return [f"no accuracy: the model was not trained on the label {unknown[0]!r} of the file"]
-    guess = _classes(estimator, probability)["prediction"]
     codes = np.searchsorted(classes, labels)
     line = f"accuracy {np.mean(guess == labels):.1%} on {len(labels)} labelled bags"
     present = np.unique(codes)
@@ -259,13 +228,12 @@ def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str
 
 
 def _score_of_numbers(predicted: Any, labels: Any) -> list[str]:
-    """How good predicted numbers are on labelled bags."""
+    """The same of predicted numbers."""
     import numpy as np
 
     if labels is None or labels.dtype.kind not in "iuf" or not np.var(labels) > 0:
         return []
-    squares = np.mean((predicted - labels) ** 2)
-    size = np.mean(np.abs(predicted - labels))
+    squares, size = np.mean((predicted - labels) ** 2), np.mean(np.abs(predicted - labels))
     return [
         f"R² {1.0 - squares / np.var(labels):.4f} on {len(labels)} labelled bags, typical error {np.sqrt(squares):.4g}, "
         f"mean absolute error {size:.4g}"

@@ -9,27 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from .console import deliver, echo, echo_text, print_table
 from .options import THEORY, DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, command, option
-from .values import (
-    HEADINGS,
-    OptionGrid,
-    at_test,
-    cosine_columns,
-    failure_in_words,
-    numbers_in_words,
-    of_signals,
-    signals_in_words,
-    tested_in_words,
-)
+from .values import OptionGrid, at_test, cell, columns_of, failure_in_words, line_per_row, of_signals, settings_in_words
 
 if TYPE_CHECKING:
     from ..task import Task
     from ..training import Training
 
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
-# Fields of task and training with a single value in the theory.
-_OF_SIMULATIONS = ("positions", "schedule", "steps")
-# Shown where a classifier is tested on other bags: there it is usually the threshold that is wrong.
-_ELSEWHERE = ("sensitivity", "specificity")
 
 
 @command(THEORY)
@@ -55,7 +41,7 @@ def forecast(
 
     Example: sparsetoken forecast -m attention -m bayes --alpha1 0.5:8:16 --plot curve.png
     """
-    from ..classifiers import FORECAST, classifier
+    from ..classifiers import FORECAST
     from ..plotting.show import write_picture
     from ..task import Task, Tokens
     from ..theory.sweep import ForecastGrid
@@ -65,8 +51,6 @@ def forecast(
     trained, tested = OptionGrid(task.grid(), training.grid()), OptionGrid(test.grid())
     several = signals.read()
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
-    for name in models:
-        classifier(name)
     OptionGrid(trained.values, tested.values).check(len(models))
     swept = [*trained.swept, *(at_test(name) for name in tested.swept)]
     if files.plot is not None and len(swept) != 1:
@@ -74,23 +58,25 @@ def forecast(
     first = next(trained.cases())
     first_task = Task.from_dict({name: first[name] for name in task.declared()})
     taught = Training.from_dict({**training.plain(), **{name: first[name] for name in training.grid()}})
-    rows = _compute(
-        first_task, taught, models, trained, tested, {"accuracy": accuracy, "tokens": Tokens(signals=several)}
-    )
+    options = {"accuracy": accuracy, "tokens": Tokens(signals=several)}
+    rows = _compute(first_task, taught, models, trained, tested, options)
     failed = [row for row in rows if row["failure"]]
     if len(failed) == len(rows):
         raise ValueError(failed[0]["failure"])
 
     about = {**first_task.to_dict(), **taught.to_dict()}
-    fixed = {name: value for name, value in about.items() if name not in (*swept, *_OF_SIMULATIONS)}
-    title = f"theory: {numbers_in_words(fixed)}{signals_in_words(several)}{tested_in_words(tested.fixed)}"
+    # Theory has no schedules or positions, and what varies has columns.
+    fixed = {name: v for name, v in about.items() if name not in (*swept, "positions", "schedule", "steps")}
+    title = f"theory: {settings_in_words(fixed | tested.fixed, several)}"
     records = [{**about, **of_signals(several), **row} for row in rows]
 
     def show() -> None:
+        # No limit is exactly zero: it is below double precision.
+        shown = [{n: math.ulp(0.0) if n.endswith("_error") and v == 0.0 else v for n, v in row.items()} for row in rows]
         if not swept:
-            errors = [f"{row['model']} {_cell(row, 'test_error')}" for row in rows if not row["failure"]]
+            errors = [f"{row['model']} {cell(row, 'test_error')}" for row in shown if not row["failure"]]
             echo_text(f"test error: {', '.join(errors)}")
-        print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
+        print_table(title, *_table(shown, swept), 1 + len(swept))
         _remarks(rows)
 
     def draw(path: Path) -> None:
@@ -122,37 +108,17 @@ def _compute(
     return rows
 
 
-def _cell(row: Mapping[str, Any], name: str) -> str:
-    from .._core.averages import with_error
-
-    value, error = row.get(name, math.nan), row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
-    if name.endswith("_error") and value == 0.0:  # no limit is exactly zero: it is below double precision
-        value = math.ulp(0.0)
-    return with_error(value, error if error > 1e-12 else 0.0)
-
-
-def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The columns with values; several heads or signals have a cosine each."""
-    elsewhere_too = any(key.startswith("tested_") for row in rows for key in row)
-    known = [column for column in HEADINGS.items() if elsewhere_too or column[0] not in _ELSEWHERE] + cosine_columns(
-        rows
-    )
-    return [(name, heading) for name, heading in known if any(_cell(row, name) != "-" for row in rows)]
-
-
-def _down(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """One point: a column per model, a line per quantity; a model that failed has dashes, with the reason below."""
-    lines = [[heading, *(_cell(row, name) for row in rows)] for name, heading in _columns_of(rows)]
+def _table(rows: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """A sweep: a line per point, the main quantities as columns. One point: a column per model, a line per quantity."""
+    columns = columns_of(rows)
+    if not any(
+        key.startswith("tested_") for row in rows for key in row
+    ):  # elsewhere it is usually the threshold that is wrong
+        columns = {name: heading for name, heading in columns.items() if name not in ("sensitivity", "specificity")}
+    if swept:
+        return line_per_row(rows, swept, {name: columns[name] for name in _IN_SWEEPS if name in columns})
+    lines = [[heading, *(cell(row, name) for row in rows)] for name, heading in columns.items()]
     return ["", *(row["model"] for row in rows)], lines
-
-
-def _across(rows: Sequence[Mapping[str, Any]], swept: list[str]) -> tuple[list[str], list[list[str]]]:
-    """A sweep: a line per point, the main quantities as columns (files have them all)."""
-    shown = [column for column in _columns_of(rows) if column[0] in _IN_SWEEPS]
-    lines = [
-        [row["model"], *(f"{row[name]:g}" for name in swept), *(_cell(row, name) for name, _ in shown)] for row in rows
-    ]
-    return ["model", *swept, *(heading for _, heading in shown)], lines
 
 
 def _remarks(rows: list[dict[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,23 +23,20 @@ from .options import (
     rare,
 )
 from .values import (
-    HEADINGS,
     OptionGrid,
     at_test,
-    cosine_columns,
+    cell,
+    columns_of,
     failure_in_words,
-    numbers_in_words,
+    line_per_row,
     of_signals,
     parse_values,
-    signals_in_words,
-    tested_in_words,
+    settings_in_words,
 )
 
 if TYPE_CHECKING:
     from ..task import Task
     from ..training import Training
-
-_COLUMNS = ("test_error", "auc", "train_loss", "train_error", "cosine_q", "cosine_w", "norm_w", "bias")
 
 
 @dataclass(frozen=True)
@@ -106,38 +102,41 @@ def simulate(
     results = _run([compute for _, compute in cases], seeds, trial.workers)
 
     swept = [at_test(name) for name in grid.swept]
-    done, failures = [], []
-    for (about, _), trial_results in zip(cases, results, strict=True):
-        reason = next((one for one in trial_results if isinstance(one, Exception)), None)
+    finished, failures = [], []
+    for (about, _), trials in zip(cases, results, strict=True):
+        reason = next((one for one in trials if isinstance(one, Exception)), None)
         if reason is None:
-            done.append(_Outcome({**about, **of_signals(several)}, trial_results))
+            finished.append(({**about, **of_signals(several)}, trials))
         else:
             failures.append((about, reason))
-    if not done:
+    if not finished:
         raise failures[-1][1]
-    title = f"{_settings(grid.fixed, training, noise, sampler)}{signals_in_words(several)}{tested_in_words(grid.fixed)}"
-    drawn = "one trial" if trial.trials == 1 else f"mean ± standard error of {trial.trials} trials"
-    title += f"; {drawn}, seed {trial.seed}"
     about = {"sampler": sampler, **noise.described()}
-    record = {"seed": trial.seed, "cases": [outcome.record(about) for outcome in done]}
+    records = [
+        {"case": case, "options": about, **_means(trials), "trials": [trial.to_dict() for trial in trials]}
+        for case, trials in finished
+    ]
+    silent = () if training.schedule == "joint" else ("steps",)
+    shared = {name: value for name, value in grid.fixed.items() if name not in silent}
+    title = settings_in_words(shared, several, _words(training, about))
+    drawn = "one trial" if trial.trials == 1 else f"mean ± standard error of {trial.trials} trials"
 
     def show() -> None:
+        rows = [_row(record) for record in records]
         if not swept:
-            echo_text("test error: " + ", ".join(f"{one.about['model']} {one.shown('test_error')}" for one in done))
-        print_table(title, *_table(done, swept), 1 + len(swept))
+            echo_text("test error: " + ", ".join(f"{row['model']} {cell(row, 'test_error')}" for row in rows))
+        print_table(f"{title}; {drawn}, seed {trial.seed}", *_table(rows, swept), 1 + len(swept))
 
-    lines = files.writers(record, lambda: [line for outcome in done for line in outcome.lines()])
+    lines = [case | {"trial": k} | one.to_row() for case, trials in finished for k, one in enumerate(trials)]
     failed = [failure_in_words(point["model"], point, swept, reason) for point, reason in failures]
-    return deliver(show, lines, failed)
+    return deliver(show, files.writers({"seed": trial.seed, "cases": records}, lines), failed)
 
 
-def _settings(fixed: Mapping[str, Any], training: ScheduledTraining, noise: NoiseOptions, sampler: str) -> str:
-    """What all cases share, for the title."""
-    silent = () if training.schedule == "joint" else ("steps",)
-    words = [numbers_in_words({name: value for name, value in fixed.items() if name not in silent})]
-    words += [f"{training.loss} loss", training.schedule, f"{sampler} sampler"]
+def _words(training: ScheduledTraining, about: Mapping[str, str]) -> list[str]:
+    """What all cases share beside numbers, for the title."""
+    words = [f"{training.loss} loss", training.schedule, f"{about['sampler']} sampler"]
     words += [] if training.query_by == "steps" else [f"query_by {training.query_by}"]
-    return ", ".join([*words, *(f"{name} {value}" for name, value in noise.described().items() if value != "gaussian")])
+    return words + [f"{name} {value}" for name, value in about.items() if name != "sampler" and value != "gaussian"]
 
 
 def _case(
@@ -204,43 +203,25 @@ def _trial(task: Task, training: Training, d: int, seed: int, **options: Any) ->
         return error
 
 
-class _Outcome:
-    """A case with its trials, and their means and standard errors."""
+def _means(trials: Sequence[Any]) -> dict[str, dict[str, float]]:
+    """Mean and standard error over trials of every number."""
+    from .._core.averages import mean_and_error
 
-    def __init__(self, about: dict[str, Any], trials: list[Any]) -> None:
-        from .._core.averages import mean_and_error
-
-        self.about, self.trials = about, trials
-        rows = [{**trial.to_row(), "seconds": sum(trial.seconds.values())} for trial in trials]
-        numbers = [name for name, value in rows[0].items() if isinstance(value, float)]
-        pairs = {name: mean_and_error(row[name] for row in rows) for name in numbers}
-        self.mean = {name: pair[0] for name, pair in pairs.items()}
-        self.standard_error = {name: pair[1] for name, pair in pairs.items()}
-
-    def shown(self, name: str) -> str:
-        """A mean with its standard error; a dash where the classifier has no such number."""
-        from .._core.averages import with_error
-
-        return with_error(self.mean.get(name, math.nan), self.standard_error.get(name, math.nan))
-
-    def record(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What the JSON file holds of it."""
-        trials = [trial.to_dict() for trial in self.trials]
-        means = {"mean": self.mean, "standard_error": self.standard_error}
-        return {"case": self.about, "options": options, **means, "trials": trials}
-
-    def lines(self) -> list[dict[str, Any]]:
-        """A line of the CSV file per trial."""
-        return [self.about | {"trial": k} | trial.to_row() for k, trial in enumerate(self.trials)]
+    rows = [{**trial.to_row(), "seconds": sum(trial.seconds.values())} for trial in trials]
+    numbers = [name for name, value in rows[0].items() if isinstance(value, float)]
+    pairs = {name: mean_and_error(row[name] for row in rows) for name in numbers}
+    return {key: {name: pair[k] for name, pair in pairs.items()} for k, key in enumerate(("mean", "standard_error"))}
 
 
-def _table(outcomes: Sequence[_Outcome], swept: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: a column for what at least one case has; several heads or signals have a cosine each."""
-    means = [outcome.mean for outcome in outcomes]
-    known = [*((name, HEADINGS[name]) for name in _COLUMNS), *cosine_columns(means)]
-    columns = [(name, text) for name, text in known if any(not math.isnan(mean.get(name, math.nan)) for mean in means)]
-    rows = []
-    for outcome in outcomes:
-        first = [outcome.about["model"], *(f"{outcome.about[name]:g}" for name in swept)]
-        rows.append([*first, *(outcome.shown(name) for name, _ in columns), f"{outcome.mean['seconds']:.2f}"])
-    return ["model", *swept, *(heading for _, heading in columns), "seconds"], rows
+def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A case's settings and means, with the names that a forecast's row has."""
+    errors = {f"{name}_se": error for name, error in record["standard_error"].items()}
+    return {**record["case"], **record["mean"], **errors, "standard_error": errors["test_error_se"]}
+
+
+def _table(rows: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines: the main quantities, and the time of a trial."""
+    aside = ("balanced_error", "sensitivity", "specificity", "sharpness")  # files have them
+    columns = {name: heading for name, heading in columns_of(rows).items() if name not in aside}
+    headings, lines = line_per_row(rows, swept, columns)
+    return [*headings, "seconds"], [[*line, f"{row['seconds']:.2f}"] for line, row in zip(lines, rows)]

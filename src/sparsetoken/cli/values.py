@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..laws.signals import Signals
 
 DISTRIBUTED = ("length", "sparsity", "strength")  # what may differ from bag to bag
-MOST_VALUES = 100_000  # in one range
-MOST_POINTS = 1_000_000  # combinations of one command: days of work for the quickest trials
 
 
 def parse_values(name: str, text: str) -> Sequence[Any]:
@@ -44,8 +42,8 @@ def parse_values(name: str, text: str) -> Sequence[Any]:
         ends, points = (real_number(name, float(low), -math.inf), real_number(name, float(high), -math.inf)), int(count)
     except ValueError:
         raise ValueError(allowed) from None
-    if points > MOST_VALUES:
-        raise ValueError(f"{name} must have at most {MOST_VALUES:,} values, got {points:,}")
+    if points > (most := 100_000):
+        raise ValueError(f"{name} must have at most {most:,} values, got {points:,}")
     if points < 2 or (scale and min(ends) <= 0.0):
         raise ValueError(f"{allowed}; a range has at least 2 points, and positive ends in the logarithm")
     spaced = np.geomspace(*ends, points) if scale else np.linspace(*ends, points)
@@ -89,10 +87,10 @@ class OptionGrid:
 
     def check(self, times: int) -> None:
         """Refuse too many combinations, each so many times, before any of them is made."""
-        total = math.prod(len(part) for part in self.values.values()) * times
-        if total > MOST_POINTS:
+        total, most = math.prod(map(len, self.values.values())) * times, 1_000_000  # days of the quickest trials
+        if total > most:
             raise ValueError(
-                f"these ranges, models and trials make {total:,} computations; at most {MOST_POINTS:,} are run at once"
+                f"these ranges, models and trials make {total:,} computations; at most {most:,} are run at once"
             )
 
 
@@ -129,58 +127,6 @@ def read_array(name: str, path: str) -> np.ndarray:
         raise ValueError(f"the {name} in {path} cannot be read: {error}") from None
 
 
-# Fields that titles show only where they are not zero, and one that they usually show.
-DISTURBANCES = ("label_noise", "contamination", "correlation", "equal_samples")
-USUAL = ("query_by", "steps")
-
-
-def numbers_in_words(values: Mapping[str, Any]) -> str:
-    """The values that all rows share, `length 10, strength 5`; not those of the test."""
-    said = {
-        name: value
-        for name, value in values.items()
-        if not name.startswith("test_") and (value or name not in DISTURBANCES) and (name, value) != USUAL
-    }
-    return ", ".join(f"{n} {v:g}" if isinstance(v, int | float) else f"{n} {v}" for n, v in said.items())
-
-
-def tested_in_words(values: Mapping[str, Any]) -> str:
-    """Those of the test."""
-    said = ", ".join(
-        f"{name.removeprefix('test_')} {value:g}" for name, value in values.items() if name.startswith("test_")
-    )
-    return f"; tested at {said}" if said else ""
-
-
-def failure_in_words(model: str, point: Mapping[str, Any], swept: Sequence[str], reason: Any) -> str:
-    """Which point of a sweep failed, and why."""
-    where = ", ".join(f"{name} {point[name]:g}" for name in swept)
-    return f"{model}{f' at {where}' if where else ''} failed: {reason}"
-
-
-def at_test(name: str) -> str:
-    """The column of an option: `test_length` is in the column `tested_length`, others in their own."""
-    return f"tested_{name.removeprefix('test_')}" if name.startswith("test_") else name
-
-
-def of_signals(signals: Signals | None) -> dict[str, Any]:
-    """The signals' entries in files; none where there is one signal."""
-    if signals is None:
-        return {}
-    said: dict[str, Any] = {"signals": len(signals), "carried": signals.carried}
-    return said | ({} if signals.carried == "all" else {"shares": [float(f"{p:.6g}") for p in signals.shares]})
-
-
-def signals_in_words(signals: Signals | None) -> str:
-    """The same as a part of a title."""
-    said = of_signals(signals)
-    if not said:
-        return ""
-    equal = len(set(said.get("shares", ()))) < 2
-    shares = "" if equal else " with shares " + ", ".join(f"{p:g}" for p in said["shares"])
-    return f"; {said['signals']} signals{shares}, carried {said['carried']}"
-
-
 # Fields of results in tables, and their headings.
 HEADINGS = {
     "test_error": "test error",
@@ -197,19 +143,76 @@ HEADINGS = {
     "bias": "b",
     "capacity": "capacity α*",
 }
+# Fields that titles show only where they are not zero.
+DISTURBANCES = ("label_noise", "contamination", "correlation", "equal_samples")
 
 
-def cosine_columns(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Fields and headings of the cosines that rows have per head or per signal, in the order of the rows.
+def settings_in_words(values: Mapping[str, Any], signals: Signals | None, more: Sequence[str] = ()) -> str:
+    """What all rows of a table share, `length 10, strength 5`: the values and more words, the signals, what the test has."""
+    tested = {name.removeprefix("test_"): value for name, value in values.items() if name.startswith("test_")}
+    usual = {"query_by": "steps"}
+    trained = {
+        name: value
+        for name, value in values.items()
+        if not name.startswith("test_") and (value or name not in DISTURBANCES) and usual.get(name) != value
+    }
+    title = ", ".join([*_listed(trained), *more])
+    if signals is not None:
+        said = of_signals(signals)
+        shares = ", ".join(f"{p:g}" for p in said["shares"]) if len(set(said.get("shares", ()))) > 1 else ""
+        title += f"; {len(signals)} signals{f' with shares {shares}' if shares else ''}, carried {signals.carried}"
+    return f"{title}; tested at {', '.join(_listed(tested))}" if tested else title
+
+
+def _listed(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}" for name, value in values.items()]
+
+
+def of_signals(signals: Signals | None) -> dict[str, Any]:
+    """The signals' entries in files; none where there is one signal."""
+    if signals is None:
+        return {}
+    said: dict[str, Any] = {"signals": len(signals), "carried": signals.carried}
+    return said | ({} if signals.carried == "all" else {"shares": [float(f"{p:.6g}") for p in signals.shares]})
+
+
+def failure_in_words(model: str, point: Mapping[str, Any], swept: Sequence[str], reason: Any) -> str:
+    """Which point of a sweep failed, and why."""
+    where = ", ".join(f"{name} {point[name]:g}" for name in swept)
+    return f"{model}{f' at {where}' if where else ''} failed: {reason}"
+
+
+def at_test(name: str) -> str:
+    """The column of an option: `test_length` is in the column `tested_length`, others in their own."""
+    return f"tested_{name.removeprefix('test_')}" if name.startswith("test_") else name
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The fields for which rows have numbers, and their headings; several heads or signals have a cosine each.
 
     cosine_q1:2 is that of the first head's query and the second signal.
     """
-    names = dict.fromkeys(
-        name for row in rows for name in row if name.startswith("cosine_") and not name.endswith("_se")
-    )
-    columns = []
-    for name in names:
-        if name not in ("cosine_w", "cosine_q"):
-            vector, _, place = name.removeprefix("cosine_").partition(":")
-            columns.append((name, f"cos({vector}, ξ{place})"))
-    return columns
+    headings = dict(HEADINGS)
+    for name in (name for row in rows for name in row if name.startswith("cosine_") and not name.endswith("_se")):
+        vector, _, place = name.removeprefix("cosine_").partition(":")
+        headings.setdefault(name, f"cos({vector}, ξ{place})")
+    known = {name for name in headings for row in rows if not math.isnan(row.get(name, math.nan))}
+    return {name: heading for name, heading in headings.items() if name in known}
+
+
+def cell(row: Mapping[str, Any], name: str) -> str:
+    """A number of a row with its standard error; a dash where there is none."""
+    from .._core.averages import with_error
+
+    error = row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
+    return with_error(row.get(name, math.nan), error if error > 1e-12 else 0.0)
+
+
+def line_per_row(
+    rows: Sequence[Mapping[str, Any]], swept: Sequence[str], columns: Mapping[str, str]
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines of a table: the classifier, what varies, and the columns."""
+    lines = [
+        [row["model"], *(f"{row[name]:g}" for name in swept), *(cell(row, name) for name in columns)] for row in rows
+    ]
+    return ["model", *swept, *columns.values()], lines
