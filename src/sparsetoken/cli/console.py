@@ -57,7 +57,7 @@ def page_width() -> int | None:
 
 
 def echo_text(text: str, indent: int = 0) -> None:
-    """Print sentences, a paragraph per line, in lines of at most 80 columns (or the width of COLUMNS or the terminal).
+    """Print sentences, a paragraph per line, broken at 80 columns (or the width of COLUMNS or the terminal, if below 100).
 
     Further lines of a paragraph begin in column `indent`, by default where the first does.
     """
@@ -65,6 +65,13 @@ def echo_text(text: str, indent: int = 0) -> None:
     for line in text.splitlines():
         more = " " * (indent or len(line) - len(line.lstrip()))
         echo(textwrap.fill(line, width, subsequent_indent=more, break_on_hyphens=False, break_long_words=False))
+
+
+def echo_list(entries: Mapping[str, str], indent: int = 0) -> None:
+    """Print names with words beside them."""
+    width = max(map(len, entries), default=0)
+    for name, words in entries.items():
+        echo_text(f"{' ' * indent}{name:<{width}}  {words}".rstrip(), indent + width + 2)
 
 
 def check_files(
@@ -213,9 +220,5 @@ def stages(first: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda words: None
-        return
-    with console.status(escape(first)) as status:
+    with Console(stderr=True).status(escape(first)) as status:
         yield lambda words: status.update(escape(words))

@@ -13,11 +13,6 @@ from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import OWN_BAGS, SEED, DrawnFiles, command, option
 
-CLEARLY = 2.0  # standard errors beyond which a difference between two learners counts as clear
-EVIDENCE = 3.0  # standard errors for evidence of a signal: the best of ten learners is often two above by chance
-
-LONG = 60.0  # seconds: a learner that takes longer is announced after its first fit
-
 
 @command(OWN_BAGS)
 def evaluate(
@@ -109,7 +104,7 @@ def _prepared(given: LabelledBags, positive: Any, name: str, make: Callable[[], 
 def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
     """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None).
 
-    After a learner's first fit, a line on standard error estimates the time of all its fits where that is long.
+    After a learner's first fit, a line on standard error estimates the time of all its fits where that is over a minute.
     """
     from .._core.workers import progress
 
@@ -123,7 +118,7 @@ def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
                 continue
             advance(1)
             seconds = (time.monotonic() - begun) * fits
-            if first and seconds > LONG:
+            if first and seconds > 60.0:
                 place = f"learner {len(found) + 1} of {learners}"
                 echo(f"{place}: about {seconds / 60:.0f} min for {fits} fits (fewer with --folds, --repeats)", err=True)
             first = False
@@ -155,20 +150,20 @@ def verdict_in_words(found: Sequence[Any]) -> list[str]:
     learners = [e for e in found if e.learner != MAJORITY]
     if not learners:
         return []
-    best = learners[0]
+    best, evidence = learners[0], 3.0  # standard errors: the best of ten learners is often two above by chance
     none = ": no learner is clearly better than that, so there is no evidence of a signal"
     if hasattr(best, "r2"):
         said = f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f})"
-        if best.r2 <= EVIDENCE * best.r2_error:
+        if best.r2 <= evidence * best.r2_error:
             return [f"{said}; always predicting the mean label gives 0{none}"]
         return [f"{said}, typical error {best.rmse:.3g}", *_as_good(best, learners, "r2")]
     said = f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
     for baseline in (e for e in found if e.learner == MAJORITY):
         said += f"; always predicting the commonest label gives {1 - baseline.accuracy:.1%}"
         gain, error = best.accuracy - baseline.accuracy, math.hypot(best.accuracy_error, baseline.accuracy_error)
-        if gain <= EVIDENCE * error:
+        if gain <= evidence * error:
             # Where one class is rare, the commonest label is hard to beat in accuracy, and the AUC is more informative.
-            if best.auc - 0.5 <= EVIDENCE * best.auc_error:
+            if best.auc - 0.5 <= evidence * best.auc_error:
                 return [f"{said}{none}"]
             said += f", which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
     return [said, *_as_good(best, learners, "accuracy")]
@@ -178,15 +173,14 @@ def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
     """Which learners are not clearly worse than the best one."""
     if len(learners) < 2:
         return []
-    top, error = getattr(best, measure), getattr(best, f"{measure}_error")
-    equals = [
-        e.learner
-        for e in learners
-        if e is not best and top - getattr(e, measure) <= CLEARLY * math.hypot(error, getattr(e, f"{measure}_error"))
-    ]
-    if not equals:
-        return [f"all others are clearly worse (by more than {CLEARLY:g} standard errors)"]
-    return [f"not clearly worse (within {CLEARLY:g} standard errors): {', '.join(equals)}"]
+
+    def behind(e: Any) -> float:
+        errors = (getattr(one, f"{measure}_error") for one in (best, e))
+        return getattr(best, measure) - getattr(e, measure) - 2 * math.hypot(*errors)
+
+    equals = ", ".join(e.learner for e in learners if e is not best and behind(e) <= 0)
+    worse = "all others are clearly worse (by more than 2 standard errors)"
+    return [f"not clearly worse (within 2 standard errors): {equals}" if equals else worse]
 
 
 def _share(value: float, error: float) -> str:

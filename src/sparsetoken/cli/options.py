@@ -186,9 +186,8 @@ class TrainingOptions(LossOptions):
 
     def plain(self) -> dict[str, Any]:
         """The fields that are no numbers."""
-        return {
-            name: vars(self)[name] for name in ("loss", "equal_samples", "query_by", "schedule") if name in vars(self)
-        }
+        words = ("loss", "equal_samples", "query_by", "schedule")
+        return {name: value for name, value in vars(self).items() if name in words}
 
 
 @dataclass(frozen=True)
@@ -235,21 +234,15 @@ class SignalOptions(Options):
         if reads_array(self.signals):
             directions = read_array("signals", self.signals)
             directions = directions.reshape(1, -1) if directions.ndim < 2 else directions
+        elif not self.signals.isdecimal():
+            raise ValueError(f"signals must be a number of signals or a file .npy or .csv, got {self.signals!r}")
         else:
-            try:
-                directions = int(self.signals)
-            except ValueError:
-                words = f"a number of signals or a file .npy or .csv, got {self.signals!r}"
-                raise ValueError(f"signals must be {words}") from None
-        return Signals.of(directions, self._weights(), self.carried or "one")
-
-    def _weights(self) -> list[float] | None:
-        if self.shares is None:
-            return None
+            directions = int(self.signals)
         try:
-            return [float(part) for part in self.shares.split(",")]
+            shares = None if self.shares is None else [float(part) for part in self.shares.split(",")]
         except ValueError:
             raise ValueError(f"shares must be numbers such as 0.7,0.3, got {self.shares!r}") from None
+        return Signals.of(directions, shares, self.carried or "one")
 
 
 @dataclass(frozen=True)
@@ -300,9 +293,8 @@ class NoiseOptions(Options):
 
     def described(self) -> dict[str, str]:
         """The noise's entries in files and titles."""
-        return {"noise": self.noise or "gaussian"} | (
-            {} if self.covariance is None else {"covariance": self.covariance}
-        )
+        said = {"noise": self.noise or "gaussian", "covariance": self.covariance}
+        return {name: words for name, words in said.items() if words is not None}
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,7 @@ class OwnBags(LabelledOptions):
     def check_absent(self) -> None:
         """Refuse options of a file where there is none."""
         for name in self.changed():
-            option_name = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option_name} goes with a file of bags: give one with --from")
+            raise ValueError(f"--{name.replace('_', '-')} goes with a file of bags: give one with --from")
 
 
 @dataclass(frozen=True)
@@ -94,19 +93,13 @@ def plan(
         with stages("planning") as say:
             made = make_plan(task.task(), d=sizes.d, loss=loss.loss, questions=questions, progress=say, **wanted)
     else:
-        for name in (
-            *task.changed(),
-            *(name for name in loss.changed() if name == "loss"),
-            *(["dimension"] if sizes.d else []),
-        ):
-            option = name.replace("_", "-")
-            raise ValueError(
-                f"--{option} does not go with --from, which takes the file's bags as they are: leave it out"
-            )
+        changed = [*task.changed(), *({"loss"} & set(loss.changed())), *["dimension"] * (sizes.d is not None)]
+        for name in (text.replace("_", "-") for text in changed):
+            raise ValueError(f"--{name} does not go with --from, which takes the file's bags as they are: leave it out")
         with stages("planning") as say:
             made = own.plan(progress=say, **wanted)
-    files_to_write = files.writers(made.to_dict(), draw=lambda path: write_picture(path, made.figure()))
-    deliver(lambda: echo_text(str(made)), files_to_write)
+    drawn = files.writers(made.to_dict(), draw=lambda path: write_picture(path, made.figure()))
+    deliver(lambda: echo_text(str(made)), drawn)
 
 
 @command(OWN_BAGS)

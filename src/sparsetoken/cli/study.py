@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .console import check_files, echo, echo_text, page_width, print_table
+from .console import check_files, echo, echo_list, echo_text, page_width, print_table
 from .options import MODULES, STUDIES, Options, command, option, rare
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..study.store import Row
     from ..study.study import Study
 
-MOST_HEADLINES = 3  # studies whose findings are printed; of more, the report has them
 SHARED = ("task", "training", "tokens", "deployment")  # described once for all kinds
 _STORE = option(None, "SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 
@@ -117,9 +116,9 @@ def studies(
         _print_kinds(json_output)
         return
     if paper:
-        from ..paper.results import recorded_rows
+        from ..paper.results import paper_lines, recorded_rows
 
-        _print_paper(recorded_rows())
+        echo_list(dict(paper_lines(recorded_rows())))
         return
     rows = []
     for study in get_studies():
@@ -134,22 +133,10 @@ def studies(
 
         echo(json.dumps(rows, indent=1))
         return
-    width = max(len(row["study"]) for row in rows)
-    for row in rows:
-        times = ", ".join(f"{size} {_duration(row[f'{size} CPU s'])}" for size in SIZES)
-        echo_text(f"{row['study']:<{width}}  {row['title']} ({row['claims']} claims; {times})", width + 2)
+    times = {row["study"]: ", ".join(f"{size} {_duration(row[f'{size} CPU s'])}" for size in SIZES) for row in rows}
+    echo_list({row["study"]: f"{row['title']} ({row['claims']} claims; {times[row['study']]})" for row in rows})
     echo("quick, full: CPU time of the two sizes, shared by the workers")
     echo("--json has the numbers of trials, too")
-
-
-def _print_paper(rows: list[LedgerRow]) -> None:
-    """The paper, result by result."""
-    from ..paper.results import paper_lines
-
-    lines = paper_lines(rows)
-    width = max((len(name) for name, _ in lines), default=0)
-    for name, words in lines:
-        echo_text(f"{name:<{width}}  {words}", width + 2)
 
 
 def _print_kinds(json_output: bool) -> None:
@@ -176,9 +163,7 @@ def _print_kinds(json_output: bool) -> None:
     for name, row in rows.items():
         echo_text(f"\n{name}{' (random)' if row['random'] else ''}: {row['does']}", 4)
         echo_text(f"  takes: {', '.join(row['arguments'])}", 4)
-        width = max((len(column) for column in row["columns"]), default=0)
-        for column, words in row["columns"].items():
-            echo_text(f"  {column:<{width}}  {words}".rstrip(), width + 4)
+        echo_list(row["columns"], 2)
 
 
 @command(STUDIES)
@@ -255,12 +240,14 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
 
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
     """Print the findings, the paper's results, the verdicts, the failures and the report's path; the exit code."""
+    from ..paper.results import paper_lines
+
     rows = [row for outcome in outcomes for row in outcome.ledger]
-    for outcome in outcomes if len(outcomes) <= MOST_HEADLINES else ():
+    for outcome in outcomes if len(outcomes) <= 3 else ():  # of more, the report has them
         if outcome.headline:
             echo_text(outcome.headline)
     if rows:
-        _print_paper(rows)
+        echo_list(dict(paper_lines(rows)))
         if verbose:
             _print_ledger(rows)
         _print_verdicts(rows, verbose)
@@ -269,8 +256,9 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
     seconds = sum(o.summary.cpu_seconds for o in outcomes)
     echo(f"{total} trial{'s' if total != 1 else ''}, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
     echo(f"report: {page}")
-    problems = [problem for outcome in outcomes for problem in outcome.problems] + [
-        r.problem for r in rows if r.problem
+    problems = [
+        *(one for outcome in outcomes for one in outcome.problems),
+        *(row.problem for row in rows if row.problem),
     ]
     if failed:
         again = f"sparsetoken results --failed --store {store}"

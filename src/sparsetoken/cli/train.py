@@ -13,8 +13,6 @@ from .console import deliver, echo_text, print_table
 from .options import SEED, THEORY, DrawnFiles, LossOptions, Options, TaskOptions, command, option, rare
 from .values import DISTURBANCES, parse_named
 
-_ROWS = 16  # most rows of the table: the first steps, then ever fewer
-
 
 @dataclass(frozen=True)
 class ScheduleOptions(Options):
@@ -184,9 +182,10 @@ def _limit(problem: tuple[Any, Any, Any], **options: Any) -> Any:
 
 def _shown(steps: int) -> list[int]:
     """All steps where they are few; otherwise the first ones, then ever fewer, and the last."""
-    if steps < _ROWS:
+    rows = 16
+    if steps < rows:
         return list(range(steps + 1))
-    spaced = {round(math.expm1(math.log1p(steps) * k / (_ROWS - 2))) for k in range(_ROWS - 1)}
+    spaced = {round(math.expm1(math.log1p(steps) * k / (rows - 2))) for k in range(rows - 1)}
     return sorted(spaced | {0, 1, 2, steps})
 
 
