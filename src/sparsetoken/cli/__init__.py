@@ -1,8 +1,4 @@
-"""The command line: thin commands that parse, call the library and print.
-
-Each module of this package registers its commands on `app`; heavy imports stay inside the commands. Bad input ends in
-one line on standard error and exit code 2, never in a traceback (set SPARSETOKEN_DEBUG=1 to see one).
-"""
+"""The command line: parse, call the library, print. Bad input is one line and exit code 2 (SPARSETOKEN_DEBUG=1: a traceback)."""
 
 from __future__ import annotations
 
@@ -94,10 +90,7 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _command(everything: bool) -> Any:
-    """The commands, with help texts that are shown as written: square brackets in them are no markup.
-
-    Rare options are shown by --help-all only.
-    """
+    """The commands, with help texts shown as written, not as markup; --help-all shows rare options, too."""
     from rich.markup import escape
 
     command = typer.main.get_command(app)

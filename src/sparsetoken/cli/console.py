@@ -57,10 +57,7 @@ def page_width() -> int | None:
 
 
 def echo_text(text: str, indent: int = 0) -> None:
-    """Print sentences, a paragraph per line, broken at 80 columns (or the width of COLUMNS or the terminal, if below 100).
-
-    Further lines of a paragraph begin in column `indent`, by default where the first does.
-    """
+    """Print sentences, broken at 80 columns (or the page's width below 100); further lines of a paragraph are indented."""
     width = min(page_width() or 80, 100)
     for line in text.splitlines():
         more = " " * (indent or len(line) - len(line.lstrip()))
@@ -77,10 +74,7 @@ def echo_list(entries: Mapping[str, str], indent: int = 0) -> None:
 def check_files(
     outputs: Iterable[tuple[Path | None, str]], inputs: Iterable[Any] = (), picture: Path | None = None
 ) -> None:
-    """Check before the work that files can be written, and that none replaces another or an input.
-
-    An output comes with the endings that it may have, such as ".csv .json"; a picture has one of its own.
-    """
+    """Check before the work that files, each with the endings it may have, can be written and replace no other or an input."""
     from .._core.files import check_apart, check_ending, check_writable
     from .._core.imports import require
     from ..plotting.show import ENDINGS
@@ -96,11 +90,9 @@ def check_files(
 
 
 def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Sequence[str] = ()) -> int:
-    """Deliver a command's results: files first, then the terminal; a failure of one does not prevent the others.
+    """Write a command's files (path, writer, perhaps a name for a last line), then show results and failures; the exit code.
 
-    What could not be computed is reported last, on standard error, and makes the exit code 1.
-
-    A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error.
+    A file that fails does not prevent the others; what could not be computed comes last, on standard error.
     """
     written: list[str] = []
     broken: Exception | None = None
@@ -131,11 +123,7 @@ def abandon_output() -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1) -> None:
-    """A title and a table on standard output, one line per row.
-
-    Where the page (see `page_width`) is too narrow for all columns, they come in several tables, each with the first `keys`
-    columns again.
-    """
+    """A title and a table, one line per row; on a narrow page several tables, each with the first `keys` columns again."""
     from rich.cells import cell_len
 
     lines, page = [columns, *rows], page_width()
@@ -162,10 +150,7 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _fitting(widths: Sequence[int], keys: int, page: int) -> list[Sequence[int]]:
-    """Groups of columns, each beginning with the keys, that fit the page (a lone column may still not).
-
-    The groups are of about equal width, so that none holds a lone column that another had room for.
-    """
+    """Groups of columns of about equal width, each beginning with the keys, that fit the page (a lone column may not)."""
     room = max(page - sum(width + 3 for width in widths[:keys]), 1)
 
     def split(limit: int) -> list[list[int]]:

@@ -126,7 +126,6 @@ def _devices(problems: list[str]) -> dict[str, str]:
 
 
 def _threads() -> dict[str, str]:
-    """Cores of this process, and how many threads linear algebra takes."""
     import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that it is found)
     from threadpoolctl import threadpool_info
 

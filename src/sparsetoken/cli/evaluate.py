@@ -73,7 +73,6 @@ def _table(found: list[Any], measures: Mapping[str, str]) -> tuple[list[str], li
 
 
 def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int], numbers: bool) -> list[Any]:
-    """The learners' results, the best first."""
     from ..estimators.evaluation import evaluate as cross_validate
     from ..estimators.evaluation import evaluate_regression, regression_splits, stratified_splits
     from ..estimators.learners import chosen_learners, chosen_regressors
@@ -102,10 +101,7 @@ def _prepared(given: LabelledBags, positive: Any, name: str, make: Callable[[], 
 
 
 def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
-    """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None).
-
-    After a learner's first fit, a line on standard error estimates the time of all its fits where that is over a minute.
-    """
+    """The results among an evaluation's steps, of which a fit is None; a learner of over a minute is announced."""
     from .._core.workers import progress
 
     found: list[Any] = []
@@ -126,7 +122,6 @@ def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
 
 
 def _draw(found: list[Any], title: str, path: Path, measures: Mapping[str, str]) -> None:
-    """The two main measures of every learner with their standard errors."""
     from ..plotting.show import new_figure, write_picture
     from ..plotting.style import MEASURED
 
@@ -170,7 +165,6 @@ def verdict_in_words(found: Sequence[Any]) -> list[str]:
 
 
 def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
-    """Which learners are not clearly worse than the best one."""
     if len(learners) < 2:
         return []
 

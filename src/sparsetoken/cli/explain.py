@@ -199,7 +199,6 @@ class _Explained:
         return f"{own.get('name', j)}" + (f" ({own['x']:g}, {own['y']:g})" if "x" in own else "")
 
     def _deviations(self, i: int, j: int) -> Any:
-        """Features of a token of a bag, in standard deviations from the mean of all tokens."""
         return (self.bags[i][j] - self.mean) / self.spread
 
     def _features(self, deviations: Any) -> list[str]:

@@ -202,7 +202,6 @@ def _classes(estimator: Any, probability: Any) -> dict[str, Any]:
 
 
 def _score_of_classes(estimator: Any, probability: Any, guess: Any, labels: Any) -> list[str]:
-    """How good the probabilities are on labelled bags."""
     import numpy as np
     from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
@@ -228,7 +227,6 @@ def _score_of_classes(estimator: Any, probability: Any, guess: Any, labels: Any)
 
 
 def _score_of_numbers(predicted: Any, labels: Any) -> list[str]:
-    """The same of predicted numbers."""
     import numpy as np
 
     if labels is None or labels.dtype.kind not in "iuf" or not np.var(labels) > 0:

@@ -89,7 +89,6 @@ def forecast(
 def _compute(
     task: Task, training: Training, models: list[str], trained: Any, tested: Any, options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """A row for every model, training and test."""
     from .._core.workers import progress
     from ..deployment import Deployment
     from ..theory.sweep import forecast_grid
@@ -122,7 +121,6 @@ def _table(rows: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> tuple[lis
 
 
 def _remarks(rows: list[dict[str, Any]]) -> None:
-    """Remarks on the table, as sentences."""
     if any(row.get("hard") for row in rows):
         reached = [f"{row['reachable_test_error']:.4g}" for row in rows if row.get("hard")]
         echo(f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}")

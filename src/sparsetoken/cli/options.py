@@ -1,8 +1,4 @@
-"""Options that several commands share, as objects that convert them to the library's objects.
-
-A parameter of a command whose type is a class of `Options` becomes one option per field; the command gets the object, whose
-methods give the library's own objects. Rare options are shown by --help-all only.
-"""
+"""Options that several commands share: a parameter whose type is a class of `Options` becomes one option per field."""
 
 from __future__ import annotations
 
@@ -97,7 +93,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _field(of: Any, name: str, words: str, hidden: bool = False) -> Any:
-    """The option of a field of a library's object, its default being the library's."""
+    """The option of a field of a library's object, with its default."""
     return option(f"{getattr(of, name):g}", words, hidden=hidden)
 
 

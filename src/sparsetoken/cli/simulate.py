@@ -160,7 +160,6 @@ def _case(
 
 
 def _positions(text: str) -> Any:
-    """`uniform`, `block`, `fixed`, `fixed:0,3` or `weighted:1,2,1`."""
     from ..task import Positions
 
     listed: Any
@@ -204,7 +203,6 @@ def _trial(task: Task, training: Training, d: int, seed: int, **options: Any) ->
 
 
 def _means(trials: Sequence[Any]) -> dict[str, dict[str, float]]:
-    """Mean and standard error over trials of every number."""
     from .._core.averages import mean_and_error
 
     rows = [{**trial.to_row(), "seconds": sum(trial.seconds.values())} for trial in trials]

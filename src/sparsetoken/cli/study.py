@@ -84,7 +84,7 @@ def run(
 
 
 def _joining(files: list[Path], listed: list[Study]) -> list[Study]:
-    """The studies of a user's files, under names that no other study of the run has."""
+    """The studies of a user's files; no two of the run may have one name."""
     from ..study.study_files import load_studies
 
     taken = {study.name for study in listed}
@@ -215,11 +215,7 @@ def results(
 
 
 def _run(chosen: list[Study], size: str, title: str, own: list[str], options: RunOptions) -> int:
-    """Run and report.
-
-    The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds there, for any
-    other selection in a folder named after it, so that none overwrites another.
-    """
+    """Run and report: to `report`, else beside the store, where each selection but the default has a folder named after it."""
     from .._core.files import check_writable
     from .._core.imports import require
     from ..paper.reproduce import run_studies, write_report
@@ -322,7 +318,6 @@ def _finding(row: LedgerRow) -> str:
 
 
 def _print_ledger(rows: list[LedgerRow]) -> None:
-    """Every claim with its source, criterion, range and numbers."""
     for row in rows:
         claim, judged = row.claim, row.judgement
         recorded = "" if row.as_recorded else f" (recorded: {claim.expected})"

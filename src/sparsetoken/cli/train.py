@@ -140,10 +140,7 @@ def read_stages(path: Path) -> list[Any]:
 def _compute(
     problem: tuple[Any, Any, Any], options: Mapping[str, Any], sides: TheoryAndRuns
 ) -> tuple[Any, list[Any], list[str]]:
-    """The limit (or None), the simulated runs, and what failed of them in words.
-
-    The runs come first, so that their errors are reported before the limit is computed.
-    """
+    """The limit (or None), the simulated runs, which come first and report their errors at once, and what failed in words."""
     from .._core.workers import progress
     from ..simulation.seeds import trial_seeds
     from ..simulation.trajectory import simulate_trajectory
@@ -190,7 +187,7 @@ def _shown(steps: int) -> list[int]:
 
 
 def _best(exact: Any, runs: Sequence[Any]) -> int:
-    """The step with the least test error: the theory's, or that of the runs' mean."""
+    """The step with the least test error, of the theory or of the runs' mean."""
     if exact is not None:
         return exact.best_step
     means = [sum(values) for values in zip(*(run.test_error for run in runs))]
@@ -247,7 +244,6 @@ def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any],
 
 
 def _lines(exact: Any, runs: Sequence[Any]) -> list[dict[str, Any]]:
-    """One record per step and source."""
     sources = ([("theory", exact)] if exact is not None else []) + [(f"run {k}", run) for k, run in enumerate(runs)]
     lines = []
     for source, one in sources:
@@ -257,7 +253,6 @@ def _lines(exact: Any, runs: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
-    """Theory as lines, simulations as points with error bars."""
     import numpy as np
 
     from .._core.averages import standard_error

@@ -20,10 +20,7 @@ DISTRIBUTED = ("length", "sparsity", "strength")  # what may differ from bag to 
 
 
 def parse_values(name: str, text: str) -> Sequence[Any]:
-    """Numbers written as `2`, `1,2,4`, `0.5:8:6` (six evenly spaced) or `1e-5:1:6:log` (evenly in the logarithm).
-
-    Length, sparsity and strength may also be one distribution over the bags, `10:0.5,20:0.5` (value:probability pairs).
-    """
+    """Numbers as `2`, `1,2,4`, `0.5:8:6` or `1e-5:1:6:log`; for what may differ, a distribution `10:0.5,20:0.5`, too."""
     if name == "eta_b" and text == "auto":
         return [text]
     distributed = name.removeprefix("test_") in DISTRIBUTED
@@ -188,10 +185,7 @@ def at_test(name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The fields for which rows have numbers, and their headings; several heads or signals have a cosine each.
-
-    cosine_q1:2 is that of the first head's query and the second signal.
-    """
+    """Fields with numbers, and headings; cosines as rows have them (cosine_q1:2: first head's query, second signal)."""
     headings = dict(HEADINGS)
     for name in (name for row in rows for name in row if name.startswith("cosine_") and not name.endswith("_se")):
         vector, _, place = name.removeprefix("cosine_").partition(":")

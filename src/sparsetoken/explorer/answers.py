@@ -1,7 +1,6 @@
 """What the page shows for a state: its figure, the table "At these settings", and Python that makes the numbers.
 
-Every figure is computed twice: quick, with few points and few draws, about 1 % off; then exact, with the library's own
-forecasts and as many points as a smooth line needs.
+Figures are computed twice: quick, about 1 % off; then exact, with as many points as a smooth line needs.
 """
 
 from __future__ import annotations

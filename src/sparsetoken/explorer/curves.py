@@ -119,7 +119,6 @@ def heads_view(state: State, quick: bool) -> dict[str, Any]:
 
 
 def _best_heads(here: dict[str, Point]) -> str:
-    """The number of heads with the least error, if any is clearly better than one."""
     one, (name, best) = here["attention"], min(((n, here[n]) for n in HEADS), key=lambda item: item[1].test_error)
     gain = (one.test_error - best.test_error) / max(np.hypot(one.standard_error, best.standard_error), 1e-12)
     if abs(gain) < 2:

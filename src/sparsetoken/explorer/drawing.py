@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..plotting.style import REFERENCE, plain_number, round_numbers
-from .state import BAG_MODELS, NUMBERS, State, descent_fields, tidy
+from .state import BAG_MODELS, NUMBERS, TASK, State, descent_fields, tidy
 
 MOST_POINTS = 33  # of a line, whatever its bends
-PATIENCE = 20.0  # seconds for the points of one line after the first; what is not there then is left out
 _GRID = "rgba(128,128,128,0.25)"
 _Value = TypeVar("_Value")
 
@@ -27,10 +26,9 @@ def refined(
     logarithmic: bool = True,
     whole: bool = False,
 ) -> dict[float, _Value]:
-    """A line's values at `places`, and between them where it bends; in the order of x, without those that are None.
+    """A line's values at `places`, and between them where its `height` in the plot (or heights) bends by more than 0.4 %.
 
-    `height` is the plot's height in its units, several for a value of several lines: intervals are split until no point lies
-    more than 0.4 % of it off the line through its neighbours.
+    Ordered by x, without those that are None; what is not there 20 seconds after the first point is left out.
     """
     points: dict[float, _Value] = {}
     ends = math.inf
@@ -41,7 +39,7 @@ def refined(
         for x in places:
             if x not in points and time.monotonic() < ends and (value := at(x)) is not None:
                 points[x] = value
-            ends = min(ends, time.monotonic() + PATIENCE)  # what is compiled for the first point does not count
+            ends = min(ends, time.monotonic() + 20.0)  # what is compiled for the first point does not count
         return len(points) > before
 
     more = added(places)
@@ -129,15 +127,14 @@ def upright(x: float) -> dict[str, Any]:
 
 
 def _fields(state: State) -> dict[str, str]:
-    """The task's and the training's fields, as they are written."""
-    t, tr = state.task, state.training
-    shown = {
-        "length": f"L = {t.length}", "sparsity": f"R = {t.sparsity}", "strength": f"θ = {t.strength:g}",
-        "prevalence": f"π = {t.prevalence:g}", "alpha0": f"α₀ = {tr.alpha0:g}", "alpha1": f"α₁ = {tr.alpha1:g}",
-        "ridge": f"λ = {tr.ridge:g}", "beta": f"β = {tr.beta:g}", "eta_w": f"η_w = {tr.eta_w:g}",
-        "eta_b": f"η_b = {tr.eta_b:g}", "eta_q": f"η_q = {tr.eta_q:g}", "loss": f"{tr.loss} loss",
-    }  # fmt: skip
-    return {name: text.replace("_hinge", " hinge") for name, text in shown.items()}
+    names = (*(field.name for field in TASK), "alpha0", "alpha1", "ridge", "beta", "eta_w", "eta_b", "eta_q")
+    shown = {name: f"{letter(name)} = {value_of(state, name):g}" for name in names}
+    return {**shown, "loss": f"{state.training.loss} loss".replace("_", " ")}
+
+
+def letter(name: str) -> str:
+    """A field's symbol, without what it stands for."""
+    return NUMBERS[name].symbol.partition(" ")[0]
 
 
 def describe(state: State) -> str:
@@ -148,7 +145,6 @@ def describe(state: State) -> str:
 
 
 def _descent(state: State) -> dict[str, str]:
-    """The fields of step-by-step training that its model has a use for, as they are written."""
     used = descent_fields(state.descent.model)
     texts = {name: f"{NUMBERS[name].label.lower()} {getattr(state.descent, name):g}" for name in used}
     return {"model": BAG_MODELS[state.descent.model], **texts}
@@ -160,9 +156,7 @@ def differences(state: State, other: State) -> tuple[str, str]:
     def written(one: State) -> dict[str, str]:
         texts = _fields(one)
         if one.view in ("curves", "phase", "capacity"):
-            texts["equal"] = (
-                "pooled, vectorized: all samples" if one.training.equal_samples else "pooled, vectorized: α₁"
-            )
+            texts["equal"] = f"pooled, vectorized: {'all samples' if one.training.equal_samples else 'α₁'}"
         if one.view == "training":
             texts |= _descent(one)
         return texts

@@ -1,8 +1,4 @@
-"""Forecasts for the page, each computed once: quick ones for the first answer, the library's own for the second.
-
-A quick point solves the same equations with few draws (about 1 % off in the test error); an exact one is
-`forecast(..., accuracy=2e-4)`.
-"""
+"""Forecasts for the page, each computed once: quick ones with few draws (about 1 % off), and the library's own, exact."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import theory
 from ..laws.law import same_mechanism
@@ -28,16 +24,12 @@ from ..training import Training
 from ..trajectories import Trajectory
 from .state import Descent
 
-ACCURACY = (
-    2e-4  # of exact points: more than the eye needs, so that lines show no step where the number of draws changes
-)
-QUICK_DRAWS = 64  # per class and replicate: standard errors of about 1e-3 at the page's defaults, in 12 ms
-CAPACITY_DRAWS = {True: 512, False: 2048}  # by `quick`: at most a tenth of a second, at alpha* = 1500 to 10 %
+# Of exact points: more than the eye needs, so that lines show no step where the number of draws changes.
+ACCURACY = 2e-4
 KEPT = 200  # answers, pages and their simulations; a hundred times as many points
 # Training step by step: replicates and bags in each. The page fixes both, which bounds the time, and shows the resulting
 # standard errors. With fewer bags than 256 results are off by more than 1 %.
 REPLICATES, BAGS_TRIED = 8, (1024, 512, 256)
-MOST_FIELDS = 4e6  # tokens x steps x directions of a replicate: 130 MB of buffers, and 4 CPU seconds at 60 steps
 
 _Found = TypeVar("_Found")
 # Errors that mean no answer: a message about the settings, or lack of memory.
@@ -84,10 +76,7 @@ def still_wanted() -> None:
 
 @dataclass(frozen=True)
 class Point:
-    """A model's test error and its standard error; `failure` is the reason where there is none.
-
-    A Bayes limit also has the error that message passing reaches, with its standard error, and whether the two differ, `hard`.
-    """
+    """A model's test error or the reason of its `failure`; of a Bayes limit also what message passing reaches."""
 
     test_error: float
     standard_error: float = 0.0
@@ -111,53 +100,37 @@ def point(task: Task, training: Training, model: str, quick: bool) -> Point:
 
 def _bayes_point(task: Task, training: Training) -> Point:
     limit = theory.bayes_limit(task, training.alpha0 + training.alpha1)
-    return Point(
-        limit.test_error,
-        limit.errors["test_error"],
-        limit.reachable_test_error,
-        limit.errors["reachable_test_error"],
-        limit.hard,
-    )
+    reachable = limit.reachable_test_error, limit.errors["reachable_test_error"]
+    return Point(limit.test_error, limit.errors["test_error"], *reachable, limit.hard)
 
 
 # The last fixed point of every model under every loss: values that a slider moves have their solutions close by. The fixed
 # point alone, since with the neighbour's draws an answer would depend on where the page came from.
-_starts: dict[tuple[str, str], theory.WarmStart] = {}
+_starts: dict[tuple[str, str], Any] = {}
 
 
 def _quick_point(task: Task, training: Training, model: str) -> Point:
-    law, _ = law_of(task, training, model)
-    key = (model, str(training.loss))
+    law, key = law_of(task, training, model)[0].on_draws(64), (model, str(training.loss))  # 12 ms, errors of about 1e-3
     alpha = readout_alpha(training, model)
-    near = _starts.get(key)
-    readout = quick_readout(
-        law.on_draws(QUICK_DRAWS), alpha, training.ridge, training.loss, None if near is None else near.x
-    )
-    _starts[key] = theory.WarmStart(readout.x)
+    readout = quick_readout(law, alpha, training.ridge, training.loss, _starts.get(key))
+    _starts[key] = readout.x
     return Point(readout.test_error, readout.standard_error)
 
 
 def _exact_point(task: Task, training: Training, model: str) -> Point:
     key = (model, str(training.loss))
-    found = theory.forecast(
-        task,
-        training,
-        model,
-        # half a second for a point of several heads
-        accuracy=theory.Accuracy(25 * ACCURACY if model.startswith("heads") else ACCURACY, warm_start=_starts.get(key)),
-        with_capacity=False,
-    )
+    tolerance = 25 * ACCURACY if model.startswith("heads") else ACCURACY  # half a second for a point of several heads
+    start = theory.WarmStart(_starts[key]) if key in _starts else None
+    accuracy = theory.Accuracy(tolerance, warm_start=start)
+    found = theory.forecast(task, training, model, accuracy=accuracy, with_capacity=False)
     assert found.result is not None
-    _starts[key] = theory.WarmStart(found.result.warm_start.x)
+    _starts[key] = found.result.warm_start.x
     return Point(found.test_error, found.standard_error)
 
 
 @lru_cache(100 * KEPT)
 def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[str, float]:
-    """Attention trained on the task and tested on bags of another length: its measures.
-
-    `threshold_error` is the test error with the threshold fitted to those bags.
-    """
+    """Measures of attention tested on bags of another length; `threshold_error` is that with the threshold fitted to them."""
     still_wanted()
     bags, accuracy = task.but(length=length), (250 if quick else 25) * ACCURACY
     trained = _trained(task, training, accuracy)
@@ -178,15 +151,13 @@ def threshold(task: Task, training: Training, model: str, quick: bool) -> theory
     """The separability threshold of a model's features."""
     still_wanted()
     law, _ = law_of(task, training, model)
-    return theory.capacity(law, accuracy=0.05 if quick else 0.01, most_points=CAPACITY_DRAWS[quick])
+    # At most a tenth of a second for a quick one, at alpha* = 1500 to 10 %.
+    return theory.capacity(law, accuracy=0.05 if quick else 0.01, most_points=512 if quick else 2048)
 
 
 @lru_cache(100 * KEPT)
 def needed(task: Task, training: Training, method: str, target: float | None) -> float:
-    """The strength at which a trained classifier or a method of `ladder` reaches a test error; a cosine of 1/2 for None.
-
-    Trained classifiers are the quick points of this page, with the sharpness k = sqrt(2 log L) as in `ladder`.
-    """
+    """The strength at which a method of `ladder` or a trained classifier (k = sqrt(2 log L)) has this error; None: cosine 1/2."""
     still_wanted()
     model = method.removeprefix("trained:")
     if target is None or model == method:
@@ -207,7 +178,8 @@ def needed(task: Task, training: Training, method: str, target: float | None) ->
 def bags_for(task: Task, descent: Descent) -> int:
     """Bags per replicate within the page's time and memory; 0 where even the fewest are too many."""
     fields = (descent.steps + 1) * task.longest * descent.bag_model.rank
-    return next((bags for bags in BAGS_TRIED if fields * bags <= MOST_FIELDS), 0)
+    # 130 MB of buffers, and 4 CPU seconds at 60 steps.
+    return next((bags for bags in BAGS_TRIED if fields * bags <= 4e6), 0)
 
 
 _one_at_a_time = threading.Lock()  # up to 600 MB are held for a moment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 import uuid
 from functools import cache
 from pathlib import Path
@@ -14,10 +13,9 @@ from dash import dcc, html
 
 from ..plotting.plotly_panels import CONFIG
 from . import state as fields
-from .state import DEFAULTS, NUMBERS, VIEWS, Field
+from .state import DEFAULTS, NUMBERS, VIEWS, WORDS, Field
 
 MESSAGES = (*NUMBERS, "x", "y")
-WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 FIRST_ANSWER = Path(__file__).with_name("first_answer.json")  # `python docs/tools/pictures.py` renews it
 # The page has its own buttons for pictures and tables, with dark ink on white whatever the page's colours.
 _PLOT_CONFIG: Any = {**CONFIG, "modeBarButtonsToRemove": [*CONFIG["modeBarButtonsToRemove"], "toImage"]}
@@ -53,25 +51,17 @@ def _field(field: Field) -> Any:
     # A logarithm that ends between two steps of 0.01 moves freely, so that both its ends can be reached.
     step: float | str = "any" if field.whole and field.logarithmic else 0.01 if field.logarithmic else field.step
     low, high, value = (_scaled(field, v) for v in (field.low, field.high, field.default))
-    slider: dict[str, Any] = {
-        "type": "range",
-        "min": low,
-        "max": high,
-        "step": step,
-        "value": value,
-        "className": "slide",
-    }
+    slider: dict[str, Any] = {"type": "range", "min": low, "max": high, "step": step, "value": value}
     children = [
         html.Label([field.label, " ", _part("Span", field.symbol, "symbol")], htmlFor=f"in-{field.name}"),
         _part("Label", f"{field.label} {field.symbol}, slider", "unseen", htmlFor=f"slide-{field.name}"),
-        dcc.Input(id=f"slide-{field.name}", **slider),
+        dcc.Input(id=f"slide-{field.name}", className="slide", **slider),
         *_number(field.name),
     ]
     return _part("Div", children, "field")
 
 
 def _scaled(field: Field, value: float) -> float:
-    """The slider's own coordinate of a value."""
     return round(math.log10(value), 4) if field.logarithmic else value
 
 
@@ -99,7 +89,7 @@ def _button(text: str, name: str, title: str = "", **more: Any) -> Any:
 
 def page() -> html.Div:
     """A fresh page with its own identity (several pages do not disturb each other)."""
-    words = {**WORDS, "views": VIEWS, "defaults": DEFAULTS, "compared": list(fields.COMPARED)}
+    words = {**WORDS, "defaults": DEFAULTS, "compared": list(fields.COMPARED)}
     stores = ("raw", "answer", "asked", "exact", "simulated", "themed", "saved")
     children = [
         dcc.Location(id="url", refresh=False),
@@ -133,13 +123,12 @@ def _header() -> html.Header:
 
 
 def _controls() -> Any:
-    groups = {group: [_field(f) for f in fields.SLIDERS if f.group == group] for group in ("task", "training")}
     samples = {"yes": "all samples, α₀ + α₁", "no": "the readout's samples, α₁"}
     children = [
         html.H2("Task"),
-        *groups["task"],
+        *map(_field, fields.TASK),
         html.H2("Training"),
-        *groups["training"],
+        *map(_field, fields.TRAINING),
         _choice("loss", "Loss", {name: name.replace("_", " ") for name in fields.CHOICES["loss"]}),
         _choice("equal", "Pooled and vectorized learn from", samples),
     ]
@@ -184,9 +173,8 @@ def _results() -> Any:
     ]
     save = [_button(f"Save {kind.upper()}", f"save-{kind}") for kind in ("png", "svg", "csv")]
     keep = _button("Keep as A", "keep", "Remember these parameters; the figure then shows A beside the fields' own, B.")
-    swap, end = (
-        _button(text, name, disabled=True) for name, text in (("swap", "Swap A and B"), ("end", "End comparison"))
-    )
+    swap, end = _button("Swap A and B", "swap", disabled=True), _button("End comparison", "end", disabled=True)
+    compared = [html.Span("Compare:"), keep, swap, end]
     code = [
         html.Summary("Python code for these numbers"),
         dcc.Clipboard(target_id="code", title="Copy the code", className="copy"),
@@ -199,9 +187,7 @@ def _results() -> Any:
         _part("Div", style="status", id="status", role="status", aria_live="polite"),
         _part("Div", _drawing(), "simulation", data_views="curves bag"),
         _part("Div", save, "buttons"),
-        _part(
-            "Div", [html.Span("Compare:"), keep, swap, end], "buttons compare", role="group", aria_label="Two settings"
-        ),
+        _part("Div", compared, "buttons compare", role="group", aria_label="Two settings"),
         html.H2("At these settings"),
         _part("Div", style="wide", id="numbers"),
         html.Details(code),

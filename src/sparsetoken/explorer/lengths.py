@@ -57,7 +57,6 @@ def needed_view(state: State, quick: bool) -> dict[str, Any]:
 
 
 def _line(state: State, method: str, place: int, quick: bool, failures: list[str]) -> dict[str, Any]:
-    """A method's line, of fewer points where one takes seconds."""
 
     def at(length: float) -> float | None:
         task = state.task.but(length=int(length), strength=1.0)
@@ -112,7 +111,6 @@ def _mark(length: int, strength: float) -> dict[str, Any]:
 
 
 def _finding(lines: dict[str, dict[str, Any]], length: int, strength: float) -> str:
-    """Which methods the signal is strong enough for at the state's length."""
     enough = []
     for found in lines.values():
         points = [(x, y) for x, y in zip(found["x"], found["y"]) if y is not None]

@@ -10,18 +10,13 @@ from scipy.interpolate import RectBivariateSpline
 
 from ..plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
 from ..simulation.two_steps import two_steps
-from .drawing import axis, figure, finite, log_axis, value_of
+from .drawing import axis, figure, finite, letter, log_axis, value_of
 from .forecasts import Point, point
 from .state import COLOURS, NUMBERS, State
 
-CELLS = 21  # values along each axis of a phase diagram; fewer where whole numbers run out
 
-
-def axis_values(name: str, here: float, count: int = CELLS) -> list[float]:
-    """Values of a phase diagram's axis: the slider's range, made wider where the state's own value lies outside.
-
-    The range does not follow the state's value within it, so that a click moves the mark and not the picture.
-    """
+def axis_values(name: str, here: float, count: int = 21) -> list[float]:
+    """The slider's range, wider where the state's own value lies outside: a click moves the mark and not the picture."""
     field = NUMBERS[name]
     low, high = max(field.low, 0.0), field.high
     if here > 0 or not field.logarithmic:  # a logarithmic axis cannot show zero
@@ -67,12 +62,10 @@ def _models(state: State) -> tuple[str, ...]:
 
 def _cell(state: State, changes: dict[str, float]) -> list[Point]:
     """The points behind a cell's colour; none for a combination that does not exist, such as R > L."""
-    groups = {
-        group: {name: value for name, value in changes.items() if NUMBERS[name].group == group}
-        for group in ("task", "training")
-    }
+    of_task = {name: value for name, value in changes.items() if NUMBERS[name].group == "task"}
+    of_training = {name: value for name, value in changes.items() if name not in of_task}
     try:
-        task, training = state.task.but(**groups["task"]), state.training.but(**groups["training"])
+        task, training = state.task.but(**of_task), state.training.but(**of_training)
     except ValueError:
         return []
     return [point(task, training, model, quick=True) for model in _models(state)]
@@ -105,7 +98,7 @@ def _layers(state: State, values: dict[str, list[float]], z: list[list[float | N
     gain = state.colour == "gain"
     scale: dict[str, Any] = {"colorscale": "RdBu", "zmid": 0.0} if gain else {"colorscale": "Viridis"}
     common = {"x": values[state.x], "y": values[state.y], "z": z}
-    names = [NUMBERS[name].symbol.split(" ")[0] for name in (state.x, state.y)]
+    names = [letter(name) for name in (state.x, state.y)]
     finer = _smooth(state, values, z)
     heat = {
         "type": "heatmap", **common, "zsmooth": "best" if finer else False, **scale, "meta": "phase",
@@ -139,10 +132,9 @@ def _axis(name: str, values: Sequence[float]) -> dict[str, Any]:
 
 
 def bag_view(state: State, quick: bool) -> dict[str, Any]:
-    """Each token's attention before and after the two steps, and below it the tokens of one positive bag as a heat map.
+    """Each token's attention before and after the two steps, and the tokens of one positive bag, the signal's coordinate first.
 
-    Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags. Of the other
-    coordinates those shown are drawn, and the sum of the rest, which is all that the scores depend on.
+    Of the other coordinates some are drawn, and the sum of the rest, which is all that the scores depend on.
     """
     task, training, d, shown = state.task, state.training, state.d, min(24, state.d)
     length, sparsity, strength, _ = task.only_kind("the view of one bag")

@@ -11,8 +11,8 @@ from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from flask import abort, request
 from werkzeug.exceptions import HTTPException
 
-from .layout import MESSAGES, WORDS, first_answer, page
-from .state import DEFAULTS, SLIDERS, VIEWS, check, from_query, other_of
+from .layout import MESSAGES, first_answer, page
+from .state import DEFAULTS, SLIDERS, VIEWS, WORDS, check, from_query, other_of
 from .state import State as PageState
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ class Callbacks:
         if state == self._first and other is None:
             found: dict[str, Any] | None = first_answer()
         else:
-            from . import (
-                answers,
-            )  # with the theory behind it, which takes a second: the first page does not wait for it
+            from . import answers  # its theory takes a second to import, for which the first page does not wait
             from .forecasts import Superseded
 
             def check_page() -> None:
@@ -147,7 +145,6 @@ def _add_server_callbacks(app: Dash, answers: Callbacks) -> None:
 
 
 def _client(app: Dash, function: str, *arguments: Any, initial: bool = False) -> None:
-    """A callback of assets/explorer.js."""
     at_first = "initial_duplicate" if initial else True
     app.clientside_callback(ClientsideFunction("explorer", function), *arguments, prevent_initial_call=at_first)
 

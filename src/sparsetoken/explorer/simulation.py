@@ -1,14 +1,11 @@
-"""Simulations in the background: one job per page, with progress and cancel.
-
-A trial is the smallest unit: cancelling lets the one at work finish and starts no other. Two jobs run at a time and others
-wait, so that pages stay responsive.
-"""
+"""Simulations in the background: one job per page, two at work; cancelling lets the trial at work finish."""
 
 from __future__ import annotations
 
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from .._core.averages import mean_and_error
@@ -17,12 +14,10 @@ from ..simulation.simulate import simulate
 from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
-from .curves import MODELS, at_total
+from .curves import MODELS, all_samples, at_total
 from .forecasts import REFUSALS, words_of
 from .state import State
 
-FACTORS = (0.5, 1.0, 2.0)  # of the state's samples
-MOST_NUMBERS = 4e7  # held at once by a trial: 320 MB
 _AT_WORK = ThreadPoolExecutor(2, thread_name_prefix="simulation")
 
 
@@ -72,23 +67,19 @@ class Simulations:
 
 def _cases(state: State) -> tuple[list[tuple[str, Training]], list[str]]:
     cases, notes = [], []
-    total = state.training.alpha0 + state.training.alpha1
-    for model in MODELS:
-        for factor in FACTORS:
-            training = at_total(state.training, total * factor)
-            alpha = readout_alpha(training, model)
-            if _numbers(state, model, alpha) > MOST_NUMBERS:
-                notes.append(
-                    f"{model} at {alpha * state.d:,.0f} samples is too large to simulate here; take a smaller d"
-                )
-                continue
+    for model, factor in product(MODELS, (0.5, 1.0, 2.0)):
+        training = at_total(state.training, all_samples(state) * factor)
+        samples = readout_alpha(training, model) * state.d
+        if _numbers(state, model, samples) > 4e7:  # held at once by a trial: 320 MB
+            notes.append(f"{model} at {samples:,.0f} samples is too large to simulate here; take a smaller d")
+        else:
             cases.append((model, training))
     return cases, notes
 
 
-def _numbers(state: State, model: str, alpha: float) -> float:
+def _numbers(state: State, model: str, samples: float) -> float:
     """How many numbers one trial holds at once: its design matrix, or a block of samples' tokens for attention."""
-    samples, length = alpha * state.d, state.task.longest
+    length = state.task.longest
     design = samples * state.d * (length if model == "vectorized" else 1)
     # Attention makes four arrays of a number per token of a block of samples.
     tokens = 4 * min(samples, BLOCK_SAMPLES) * length if model == "attention" else 0.0
@@ -113,7 +104,6 @@ def _run(job: Job, cases: list[tuple[str, Training]]) -> None:
 
 
 def _simulate(job: Job, model: str, training: Training) -> None:
-    """The trials of one case, and their mean as a row of the job."""
     state, trials = job.state, []
     for seed in trial_seeds(state.seed, state.trials):
         if job.cancelled:

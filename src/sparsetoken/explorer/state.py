@@ -1,14 +1,12 @@
-"""The explorer's state: every field of the page, its checks, and its form in the URL.
-
-The page's whole state is a flat dictionary of strings and numbers; the URL's query holds it, and any page opened with that
-URL shows the same view.
-"""
+"""The page's state, a flat dictionary of strings and numbers: its fields, their checks, and its form in the URL."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,25 +17,8 @@ from ..schedules import Stage
 from ..task import Task
 from ..training import Training
 
-VIEWS = {
-    "curves": "Learning curves",
-    "needed": "Strength needed",
-    "alignment": "Alignment",
-    "capacity": "Capacity",
-    "phase": "Phase diagram",
-    "bag": "One bag",
-    "training": "Training",
-    "lengths": "Longer bags",
-    "heads": "Heads",
-}
-BAG_MODELS = {
-    "attention": "attention",
-    "tied": "tied query and readout",
-    "pooled": "pooled",
-    "heads:2": "two attention heads",
-}
-COLOURS = {"error": "test error of attention", "gain": "attention minus pooling"}
-GOALS = {"error": "a test error of 10 %", "cosine": "a direction at cosine ½"}
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+VIEWS, BAG_MODELS, COLOURS, GOALS = (WORDS["choices"][name] for name in ("view", "model", "colour", "goal"))
 LONGEST = 5_000  # tokens per bag, also of bags that a classifier is tested on
 LEAST = 1e-9  # numbers are zero or at least this: their neighbours on an axis stay within what floats can hold
 
@@ -107,10 +88,10 @@ FIELDS = (
     Field("seed", "Seed", 0, 2**31 - 1, whole=True, group="drawing"),
 )
 NUMBERS = {field.name: field for field in FIELDS}
-SLIDERS, DESCENT, DRAWING = (
-    tuple(field for field in FIELDS if field.group in groups)
-    for groups in (("task", "training"), ("descent",), ("drawing",))
+TASK, TRAINING, DESCENT, DRAWING = (
+    tuple(field for field in FIELDS if field.group == group) for group in ("task", "training", "descent", "drawing")
 )
+SLIDERS = (*TASK, *TRAINING)
 AXES = ("strength", "length", "sparsity", "prevalence", "alpha0", "alpha1", "beta", "eta_q", "ridge")
 CHOICES: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
@@ -118,9 +99,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "equal": ("yes", "no"),
     "x": AXES,
     "y": ("alpha0", *(name for name in AXES if name != "alpha0")),
-    "colour": tuple(COLOURS),
-    "goal": tuple(GOALS),
-    "model": tuple(BAG_MODELS),
+    **{name: tuple(WORDS["choices"][name]) for name in ("colour", "goal", "model")},
 }
 # The page begins with each field's default and the first of each choice.
 DEFAULTS: dict[str, Any] = {
@@ -203,8 +182,7 @@ def _from_text(name: str, text: str) -> Any:
     if name not in DEFAULTS:
         raise ValueError(f"the address names {name[:40]!r}, which is not a field of this page")
     if name == "compare":
-        problems = from_query(text)[1]
-        if problems:
+        if problems := from_query(text)[1]:
             raise ValueError(f"of the setting to compare with, {problems[0]}")
         return text
     if name in CHOICES:
@@ -247,19 +225,14 @@ def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
             messages[field.name] = str(error)
     if messages:
         return None, messages
+    of_task, of_training, of_descent, drawing = (
+        {field.name: values[field.name] for field in group} for group in (TASK, TRAINING, DESCENT, DRAWING)
+    )
     try:
-        task = Task(**_group(values, "task"))
+        task = Task(**of_task)
     except ValueError as error:  # every field by itself is allowed, so it is more signal tokens than tokens
         return None, {"sparsity": str(error)}
-    descent = Descent(
-        raw["model"] if training_shown else "attention", **{field.name: values[field.name] for field in DESCENT}
-    )
-    training = Training(raw["loss"], equal_samples=raw["equal"] == "yes", **_group(values, "training"))
-    drawing = {field.name: values[field.name] for field in DRAWING}
+    training = Training(raw["loss"], equal_samples=raw["equal"] == "yes", **of_training)
+    descent = Descent(raw["model"] if training_shown else "attention", **of_descent)
     chosen = {name: raw[name] for name in ("view", "x", "y", "colour", "goal")}
-    state = State(task, training, descent=descent, **chosen, **drawing)
-    return state, {}
-
-
-def _group(values: Mapping[str, Any], group: str) -> dict[str, Any]:
-    return {field.name: values[field.name] for field in SLIDERS if field.group == group}
+    return State(task, training, descent=descent, **chosen, **drawing), {}

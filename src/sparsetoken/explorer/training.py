@@ -17,10 +17,7 @@ STAGED = "attention, staged"
 
 
 def training_view(state: State, quick: bool) -> dict[str, Any]:
-    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them.
-
-    The quick answer has the staged forecast alone.
-    """
+    """Errors over the steps of descent on all samples, beside staged training (alone in the quick answer) and the Bayes limit."""
     steps, found = state.descent.steps, None if quick else curve_of(state)
     curve = None if isinstance(found, str) else found
     looks = {
@@ -84,7 +81,6 @@ def _steps(state: State, curve: Trajectory) -> list[dict[str, Any]]:
 
 
 def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, ink: str, dash: str) -> list[dict]:
-    """A line over the steps, and the band of two standard errors around it."""
     steps = list(range(len(values)))
     edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # for the logarithmic axis
     band = {

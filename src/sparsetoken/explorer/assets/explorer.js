@@ -108,7 +108,7 @@
     else if (id.startsWith("preset-")) {
       const { label, shows, values } = words.presets[id.slice(7)];
       changes = Object.assign({}, chosen(words.defaults, words), values);
-      note = label + ". " + shows + (values.view ? " Shown in the view “" + words.views[values.view] + "”." : "");
+      note = label + ". " + shows + (values.view ? " Shown in the view “" + words.choices.view[values.view] + "”." : "");
     }
     else if (id === "reset") changes = chosen(words.defaults, words);
     else if (id === "keep") changes = { compare: asText(values, words) };
