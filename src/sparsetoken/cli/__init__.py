@@ -1,4 +1,4 @@
-"""The command line: parse, call the library, print. Bad input is one line and exit code 2 (SPARSETOKEN_DEBUG=1: a traceback)."""
+"""The command line: parse, call the library, print. Bad input is one line and exit code 2 (SPARSETOKEN_DEBUG: traceback)."""
 
 from __future__ import annotations
 
@@ -54,11 +54,10 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.showwarning = _say_warning
             # NumPy's remarks on single operations; results that are not finite are refused in words.
             warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
-            asked = sys.argv[1:] if arguments is None else list(arguments)
+            asked = sys.argv[1:] if arguments is None else arguments
             everything = "--help-all" in asked or "_SPARSETOKEN_COMPLETE" in os.environ
-            outcome = _command(everything)(
-                ["--help" if word == "--help-all" else word for word in asked], standalone_mode=False
-            )
+            words = ["--help" if word == "--help-all" else word for word in asked]
+            outcome = _command(everything)(words, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -95,7 +94,8 @@ def _command(everything: bool) -> Any:
 
     command = typer.main.get_command(app)
     for part in (command, *getattr(command, "commands", {}).values()):
-        part.help = escape(_flowing(part.help or ""))
+        paragraphs = inspect.cleandoc(part.help or "").split("\n\n")  # each in one line, broken where the terminal ends
+        part.help = escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
         rare = [parameter for parameter in part.params if getattr(parameter, "hidden", False)]
         if rare and not everything:
             part.epilog = f"{len(rare)} more options: sparsetoken {part.name} --help-all"
@@ -104,12 +104,6 @@ def _command(everything: bool) -> Any:
             if getattr(parameter, "help", None):
                 parameter.help = escape(parameter.help)
     return command
-
-
-def _flowing(text: str) -> str:
-    """The text with its paragraphs in one line each, to be broken where the terminal ends."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _fail_on_output(error: OSError) -> NoReturn:

@@ -124,19 +124,16 @@ def code_of(state: State) -> str:
             "    found = forecast(task, training, 'attention', deployment=there, accuracy=5e-3)",
             "    print(length, found.test_error, found.auc, found.sensitivity)",
         ]
-    elif state.view == "heads":
-        lines += [
-            "for model in ('attention', 'heads:2', 'heads:4', 'bayes'):",
-            "    found = forecast(task, training, model, accuracy=5e-3)",
-            "    print(model, found.test_error, found.standard_error)",
-        ]
     elif state.view == "alignment":
         lines += ["print(theory.alignment(task, training))"]
     else:
+        models, accuracy, more = (*MODELS, "bayes"), "2e-4", ", found.capacity"
+        if state.view == "heads":
+            models, accuracy, more = ("attention", *HEADS, "bayes"), "5e-3", ""
         lines += [
-            "for model in ('attention', 'pooled', 'vectorized', 'bayes'):",
-            "    found = forecast(task, training, model, accuracy=2e-4)",
-            "    print(model, found.test_error, found.standard_error, found.capacity)",
+            f"for model in {models!r}:",
+            f"    found = forecast(task, training, model, accuracy={accuracy})",
+            f"    print(model, found.test_error, found.standard_error{more})",
         ]
     return "\n".join(lines) + "\n"
 

@@ -66,12 +66,8 @@ class _Lines:
         values = [p.test_error for p in points.values()]
         self.traces.append(line(name, [*points], values, ink, model, errors=errors, shape=shape))
         if hard:
-            reachable = [p.reachable for p in points.values()]
-            self.traces.append(
-                line(
-                    label("reachable"), [*points], reachable, colour("reachable"), "reachable", dash="dash", shape=shape
-                )
-            )
+            words, ink, reachable = label("reachable"), colour("reachable"), [p.reachable for p in points.values()]
+            self.traces.append(line(words, [*points], reachable, ink, "reachable", dash="dash", shape=shape))
 
     def figure(self, title: str, finding: str, remark: str = "") -> dict[str, Any]:
         """The lines over one axis of samples."""
@@ -173,11 +169,9 @@ def capacity_view(state: State, quick: bool) -> dict[str, Any]:
             return float(np.log10(found.alpha)) / 2 if np.isfinite(found.alpha) else np.nan
 
         found = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
-        errors = [c.standard_error for c in found.values()]
-        traces.append(
-            line(label(model), [*found], [c.alpha for c in found.values()], colour(model), model, errors=errors)
-        )
-        never += any(c.alpha == float("inf") for c in found.values())
+        alphas, errors = ([getattr(c, name) for c in found.values()] for name in ("alpha", "standard_error"))
+        traces.append(line(label(model), [*found], alphas, colour(model), model, errors=errors))
+        never += float("inf") in alphas
         separable += [label(model)] * (here in found and found[here].alpha > alpha1)
     ends = [strengths[0], strengths[-1]]
     traces.append(line("readout's samples α₁", ends, [alpha1] * 2, REFERENCE, "alpha1", dash="dash"))

@@ -157,7 +157,7 @@ def threshold(task: Task, training: Training, model: str, quick: bool) -> theory
 
 @lru_cache(100 * KEPT)
 def needed(task: Task, training: Training, method: str, target: float | None) -> float:
-    """The strength at which a method of `ladder` or a trained classifier (k = sqrt(2 log L)) has this error; None: cosine 1/2."""
+    """The strength at which a method of `ladder` or a trained classifier (k² = 2 log L) has this error; None: cosine 1/2."""
     still_wanted()
     model = method.removeprefix("trained:")
     if target is None or model == method:

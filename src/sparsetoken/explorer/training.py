@@ -17,7 +17,7 @@ STAGED = "attention, staged"
 
 
 def training_view(state: State, quick: bool) -> dict[str, Any]:
-    """Errors over the steps of descent on all samples, beside staged training (alone in the quick answer) and the Bayes limit."""
+    """Errors over the steps of descent on all samples, beside staged training (alone in the quick answer) and Bayes limit."""
     steps, found = state.descent.steps, None if quick else curve_of(state)
     curve = None if isinstance(found, str) else found
     looks = {
