@@ -18,7 +18,6 @@ from sparsetoken.explorer.drawing import describe, differences, refined
 from sparsetoken.explorer.forecasts import Superseded, wanted_while
 from sparsetoken.explorer.maps import axis_values
 from sparsetoken.plotting.style import SIGNAL_TOKEN
-from sparsetoken.theory import WarmStart
 from sparsetoken.theory.forecast import law_of
 from tests.explorer.asking import state_of, trace
 
@@ -235,7 +234,7 @@ def test_a_point_does_not_depend_on_the_points_before_it():
     key = ("attention", "logistic")
     found = []
     for start in ([50.0, -50.0, 9.0, 30.0, -9.0], [np.nan] * 5, [0.5, 0.5, 0.0, 0.0, 0.0]):
-        forecasts._starts[key] = WarmStart(np.array(start))
+        forecasts._starts[key] = np.array(start)
         forecasts.point.cache_clear()
         found.append(forecasts.point(state.task, state.training, "attention", quick=True).test_error)
     assert found == pytest.approx([found[0]] * 3, abs=1e-5)

@@ -13,6 +13,7 @@ from ..plotting.style import REFERENCE, plain_number, round_numbers
 from .state import BAG_MODELS, NUMBERS, TASK, State, descent_fields, tidy
 
 MOST_POINTS = 33  # of a line, whatever its bends
+PATIENCE = 20.0  # seconds for the points of one line after the first; what is not there then is left out
 _GRID = "rgba(128,128,128,0.25)"
 _Value = TypeVar("_Value")
 
@@ -26,9 +27,9 @@ def refined(
     logarithmic: bool = True,
     whole: bool = False,
 ) -> dict[float, _Value]:
-    """A line's values at `places`, and between them where its `height` in the plot (or heights) bends by more than 0.4 %.
+    """A line's values at `places` that are not None, in the order of x, and more where its `height` bends.
 
-    Ordered by x, without those that are None; what is not there 20 seconds after the first point is left out.
+    Heights are shares of the plot, several for a value of several lines; a bend is a point 0.4 % off its neighbours' line.
     """
     points: dict[float, _Value] = {}
     ends = math.inf
@@ -39,7 +40,7 @@ def refined(
         for x in places:
             if x not in points and time.monotonic() < ends and (value := at(x)) is not None:
                 points[x] = value
-            ends = min(ends, time.monotonic() + 20.0)  # what is compiled for the first point does not count
+            ends = min(ends, time.monotonic() + PATIENCE)  # what is compiled for the first point does not count
         return len(points) > before
 
     more = added(places)
