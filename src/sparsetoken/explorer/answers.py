@@ -127,11 +127,12 @@ def code_of(state: State) -> str:
     elif state.view == "alignment":
         lines += ["print(theory.alignment(task, training))"]
     else:
-        models, accuracy, more = (*MODELS, "bayes"), "2e-4", ", found.capacity"
         if state.view == "heads":
-            models, accuracy, more = ("attention", *HEADS, "bayes"), "5e-3", ""
+            models, accuracy, more = ("attention", *HEADS), "5e-3", ""
+        else:
+            models, accuracy, more = MODELS, "2e-4", ", found.capacity"
         lines += [
-            f"for model in {models!r}:",
+            f"for model in {(*models, 'bayes')!r}:",
             f"    found = forecast(task, training, model, accuracy={accuracy})",
             f"    print(model, found.test_error, found.standard_error{more})",
         ]
