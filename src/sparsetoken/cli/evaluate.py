@@ -13,6 +13,8 @@ from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import OWN_BAGS, SEED, DrawnFiles, command, option
 
+LONG = 60.0  # seconds: a learner that takes longer is announced after its first fit
+
 
 @command(OWN_BAGS)
 def evaluate(
@@ -114,7 +116,7 @@ def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
                 continue
             advance(1)
             seconds = (time.monotonic() - begun) * fits
-            if first and seconds > 60.0:
+            if first and seconds > LONG:
                 place = f"learner {len(found) + 1} of {learners}"
                 echo(f"{place}: about {seconds / 60:.0f} min for {fits} fits (fewer with --folds, --repeats)", err=True)
             first = False
