@@ -127,7 +127,7 @@ def test_slope_criterion(exponent, noise, verdict):
     criterion = named_criterion(
         {"kind": "slope", "table": "t", "x": "x", "value": "value", "slope": -1, "resolution": 0.1}
     )
-    assert criterion({"t": table}).verdict == verdict
+    assert criterion.judge({"t": table}).verdict == verdict
 
 
 @pytest.mark.parametrize(("gap", "verdict"), [(1.0, "confirmed"), (-1.0, "refuted"), (0.0, "undecided")])
@@ -148,13 +148,13 @@ def test_below_criterion(gap, verdict):
         "high": "b",
         "on": ["x"],
     }
-    assert named_criterion(parameters)({"t": pd.DataFrame(rows)}).verdict == verdict
+    assert named_criterion(parameters).judge({"t": pd.DataFrame(rows)}).verdict == verdict
 
 
 def test_single_trials_have_no_margin_and_decide_nothing():
     table = pd.DataFrame({"model": ["a", "b"], "value": [1.0, 2.0]})
     parameters = {"kind": "below", "table": "t", "value": "value", "column": "model", "low": "a", "high": "b"}
-    assert named_criterion(parameters)({"t": table}).verdict == "undecided"
+    assert named_criterion(parameters).judge({"t": table}).verdict == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_broken_criterion_is_a_bug_and_is_seen(monkeypatch):
     ],
 )
 def test_what_a_criterion_misnames_is_an_error_and_not_undecided(parameters, message):
-    claim = Claim("c", "s", "", named_criterion(parameters), expected="undecided")
+    claim = Claim("c", "s", "", named_criterion(parameters).judge, expected="undecided")
     (row,) = ledger("study", [claim], {"t": THEORY})
     assert message in row.problem and not row.as_recorded
 

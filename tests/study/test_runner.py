@@ -174,7 +174,7 @@ def test_kill_nine_loses_and_doubles_nothing(tmp_path):
     while time.monotonic() < deadline and any(_alive(pid) for pid in workers):
         time.sleep(0.05)
     assert not any(_alive(pid) for pid in workers)
-    with Store(path, create=False) as store:
+    with Store(path) as store:
         kept = {row.key: row.finished for row in store.rows()}
     executed = len(log.read_text().splitlines())
     assert 0 < len(kept) < 40
@@ -185,7 +185,7 @@ def test_kill_nine_loses_and_doubles_nothing(tmp_path):
     counts = Counter(log.read_text().splitlines())
     assert len(counts) == 40
     assert sum(counts.values()) <= 40 + 4  # only trials in flight ran twice
-    with Store(path, create=False) as store:
+    with Store(path) as store:
         rows = store.rows()
     assert len(rows) == 40 and all(row.status == "done" for row in rows)
     assert all(row.finished == kept[row.key] for row in rows if row.key in kept)

@@ -127,7 +127,7 @@ def test_rows_survive_reopening(tmp_path):
     with Store(path) as store:
         store.record(toy(), outcome(value=1.25, text="a", series=[1, 2], bad=float("nan")))
         store.record(toy(seed=1), FAILURE)
-    with Store(path, create=False) as store:
+    with Store(path) as store:
         assert store.finished() == {toy().key}
         row = store.lookup([toy().key, toy(seed=1).key, "unknown"])
         assert row[toy().key].result["value"] == 1.25
@@ -413,7 +413,7 @@ def test_a_full_disk_keeps_what_was_recorded(tmp_path):
 
 def test_missing_store_and_folder_in_its_place(tmp_path):
     with pytest.raises(StoreError, match="does not exist"):
-        Store(tmp_path / "none.sqlite", create=False)
+        Store(tmp_path / "none.sqlite", read_only=True)
     with pytest.raises(StoreError, match="is a folder"):
         Store(tmp_path)
     (tmp_path / "file").touch()

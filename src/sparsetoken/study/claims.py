@@ -65,7 +65,7 @@ class Judgement:
 
     def __post_init__(self):
         if self.verdict not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
+            raise rejection("verdict", self.verdict, f"one of {', '.join(VERDICTS)}")
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,6 @@ SYMBOLS = {
     **{"alpha0": "α₀", "alpha1": "α₁", "alpha": "α", "cosine": "γ", "sharpness": "k", "beta": "β"},
     **{"eta_w": "η_w", "eta_b": "η_b", "eta_q": "η_q", "first_seed": "first seed"},
 }
-_RANGES = ("length", "test_length", "alpha0", "alpha1", "alpha", "d")  # columns that describe where a claim was tested
-_USE_ALPHA1 = ("test_error", "strength_needed")  # the two steps alone do not depend on it
 
 
 def in_words(name: str, value: Any) -> str:
@@ -190,15 +188,11 @@ def in_words(name: str, value: Any) -> str:
     if isinstance(value, float):
         text = f"{value:.4g}"
     elif isinstance(value, Mapping):
-        text = ", ".join(
-            f"{key} {part:g}" if isinstance(part, float) else f"{key} {part}" for key, part in value.items()
-        )
+        parts = {key: f"{part:g}" if isinstance(part, float) else part for key, part in value.items()}
+        text = ", ".join(f"{key} {part}" for key, part in parts.items())
     else:
-        text = str(value).translate(_NO_BRACKETS)
+        text = str(value).translate(str.maketrans("", "", "{}[]\"'"))
     return f"{SYMBOLS.get(name, name.replace('_', ' '))} = {text}"
-
-
-_NO_BRACKETS = str.maketrans("", "", "{}[]\"'")
 
 
 def range_tested(tables: Iterable[Any]) -> str:
@@ -206,20 +200,21 @@ def range_tested(tables: Iterable[Any]) -> str:
     read = [table for table in tables if len(table)]
     read = [table for table in read if "d" in table] or read
     words = []
-    for column in _RANGES:
-        used = [t for t in read if column in t and (column != "alpha1" or any(name in t for name in _USE_ALPHA1))]
+    for column in ("length", "test_length", "alpha0", "alpha1", "alpha", "d"):
+        used = [table for table in read if column in table]
+        if column == "alpha1":  # the two steps alone do not depend on it
+            used = [table for table in used if "test_error" in table or "strength_needed" in table]
         parts = [pd.to_numeric(table[column], errors="coerce").dropna() for table in used]
         values = sorted({float(value) for part in parts for value in part})
         if values:
-            listed = " = " + ", ".join(f"{v:g}" for v in values)
-            words.append(
-                SYMBOLS.get(column, column) + (listed if len(values) < 4 else f" from {values[0]:g} to {values[-1]:g}")
-            )
+            several = f" from {values[0]:g} to {values[-1]:g}"
+            listed = " = " + ", ".join(f"{v:g}" for v in values) if len(values) < 4 else several
+            words.append(SYMBOLS.get(column, column) + listed)
     return "; ".join(words) + ("" if any("d" in table for table in read) or not words else "; theory")
 
 
 def attempt(what: str, make: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
-    """The result of a part of a study and None; or None and one line on what is wrong with that part.
+    """The result of a part of a study and ""; or None and one line on what is wrong with that part.
 
     Criteria, drawings and findings may be a user's code: their failures are reported at the end of the run, which keeps
     everything else. Set SPARSETOKEN_DEBUG=1 to see where they come from.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -29,14 +31,11 @@ def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predi
     else:
         measured = summarise(simulated, on, value).rename(columns={"mean": "measured"})
         measured["degrees"] = measured["count"] - 1
-        measured["bias"] = np.nan
-    columns = [*on, value] + ([predicted_error] if predicted_error else [])
-    theory = predicted[columns].rename(columns={value: "predicted", predicted_error or "": "predicted_error"})
-    joined = measured.merge(theory, on=on, how="inner")
+    errors = predicted[predicted_error].fillna(0.0) if predicted_error else 0.0
+    joined = measured.merge(predicted[on].assign(predicted=predicted[value], predicted_error=errors), on=on)
     if len(joined) < len(measured) or not len(joined):
         raise NotJudgeable(f"{value}: predictions for {len(joined)} of {len(measured)} measured points")
-    if predicted_error:
-        joined["error"] = np.hypot(joined["error"], joined["predicted_error"].fillna(0.0))
+    joined["error"] = np.hypot(joined["error"], joined["predicted_error"])
     joined["difference"] = joined["measured"] - joined["predicted"]
     return joined
 
@@ -79,15 +78,12 @@ class LineFit:
 def fit_line(x: Any, y: Any, error: Any = None) -> LineFit:
     """Weighted least squares of y = intercept + slope x; without errors they come from the scatter about the line."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    known = error is not None
-    weight = 1.0 / np.asarray(error, float) if known else np.ones_like(x)
-    design = np.stack([x, np.ones_like(x)], axis=1) * weight[:, None]
-    solution, *_ = np.linalg.lstsq(design, y * weight, rcond=None)
-    covariance = np.linalg.inv(design.T @ design)
-    if not known:
-        covariance *= np.sum((design @ solution - y) ** 2) / (len(x) - 2) if len(x) > 2 else np.nan
-    slope_error, intercept_error = np.sqrt(np.diag(covariance))
-    return LineFit(float(solution[0]), float(slope_error), float(solution[1]), float(intercept_error))
+    weight = None if error is None else 1.0 / np.asarray(error, float)
+    line, covariance = np.polyfit(x, y, 1, w=weight, cov="unscaled")
+    if error is None:
+        covariance *= np.sum((np.polyval(line, x) - y) ** 2) / (len(x) - 2) if len(x) > 2 else np.nan
+    errors = np.sqrt(np.diag(covariance))
+    return LineFit(float(line[0]), float(errors[0]), float(line[1]), float(errors[1]))
 
 
 class ValueWithError(NamedTuple):
@@ -107,37 +103,35 @@ class ValueWithError(NamedTuple):
 
 def limits_of(table: Any, by: str | Sequence[str], value: str) -> dict[Any, ValueWithError]:
     """Group -> the value at d -> infinity; groups of one column have its values as keys, else tuples."""
-    names = [by] if isinstance(by, str) else list(by)
-    rows = extrapolate(table, names, value)
-    return dict(zip(_keys(rows, by), map(ValueWithError, rows["limit"], rows["error"], rows["degrees"])))
+    rows = extrapolate(table, [by] if isinstance(by, str) else list(by), value)
+    return _estimates(rows, by, rows["limit"], rows["error"], rows["degrees"])
 
 
 def means_of(table: Any, by: str | Sequence[str], value: str) -> dict[Any, ValueWithError]:
     """Group -> the mean over its trials."""
     rows = summarise(table, by, value)
-    return dict(zip(_keys(rows, by), map(ValueWithError, rows["mean"], rows["error"], rows["count"] - 1)))
+    return _estimates(rows, by, rows["mean"], rows["error"], rows["count"] - 1)
 
 
 def predictions_of(
     table: Any, by: str | Sequence[str], value: str, error: str, degrees: float
 ) -> dict[Any, ValueWithError]:
     """Group -> the predicted value of its row, with the standard error in the column `error`."""
-    return {
-        key: ValueWithError(float(v), float(e), degrees)
-        for key, v, e in zip(_keys(table, by), table[value], table[error])
-    }
+    return _estimates(table, by, table[value], table[error], repeat(degrees))
 
 
-def _keys(rows: Any, by: str | Sequence[str]) -> list[Any]:
-    return list(rows[by]) if isinstance(by, str) else list(zip(*(rows[name] for name in by)))
+def _estimates(
+    rows: Any, by: str | Sequence[str], values: Any, errors: Any, degrees: Iterable[float]
+) -> dict[Any, ValueWithError]:
+    keys = rows[by] if isinstance(by, str) else zip(*(rows[name] for name in by))
+    return dict(zip(keys, map(ValueWithError, map(float, values), map(float, errors), degrees)))
 
 
 def _difference(a: ValueWithError | float, b: ValueWithError | float, comparisons: int) -> tuple[float, float]:
     """a - b and its margin; plain numbers have no error."""
     x, y = (v if isinstance(v, ValueWithError) else ValueWithError(v, 0.0) for v in (a, b))
-    return x.value - y.value, float(quantile(comparisons, min(x.degrees, y.degrees))) * float(
-        np.hypot(x.error, y.error)
-    )
+    multiple = float(quantile(comparisons, min(x.degrees, y.degrees)))
+    return x.value - y.value, multiple * math.hypot(x.error, y.error)
 
 
 def larger(a: ValueWithError | float, b: ValueWithError | float, comparisons: int = 1) -> str:
@@ -156,16 +150,11 @@ def judge_slope(fit: LineFit, predicted: float, resolution: float, note: str = "
     return Judgement(verdict, format_value(predicted), format_value(fit.slope, fit.slope_error), note)
 
 
-@dataclass(frozen=True)
-class NamedCriterion:
+class NamedCriterion(NamedTuple):
     """A criterion written as data, with the tables and columns that it needs."""
 
     judge: Callable[[Tables], Judgement]
     needs: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def __call__(self, tables: Tables) -> Judgement:
-        """Apply it."""
-        return self.judge(tables)
 
 
 def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
@@ -241,10 +230,8 @@ def below_criterion(
     def criterion(tables: Tables) -> Judgement:
         means = summarise(need(tables, table, [*on, column, value]), [*on, column], value)
         low_rows, high_rows = (select(means, {column: side}).drop(columns=column) for side in (low, high))
-        if on:
-            pairs = low_rows.merge(high_rows, on=list(on), suffixes=("_low", "_high"))
-        else:
-            pairs = low_rows.merge(high_rows, how="cross", suffixes=("_low", "_high"))
+        how = "inner" if on else "cross"
+        pairs = low_rows.merge(high_rows, how, on=on or None, suffixes=("_low", "_high"))
         if not len(pairs):
             raise NotJudgeable(f"no rows with {column} = {low} and {high}")
         degrees = np.minimum(pairs["count_low"], pairs["count_high"]) - 1

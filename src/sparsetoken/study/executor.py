@@ -1,9 +1,4 @@
-"""Where trials run: in this process, in local processes, or on a Dask cluster, behind concurrent.futures' interface.
-
-An executor here has `submit` (as in concurrent.futures), `slots` (how many trials to keep in flight), `remote` (whether
-its workers may run another version of the code than this process) and `restart` (after a worker process died and took its
-pool with it).
-"""
+"""Where trials run: in this process, in local processes, or on a Dask cluster, behind concurrent.futures' interface."""
 
 from __future__ import annotations
 
@@ -89,7 +84,10 @@ def _leave_with_parent() -> None:
 
 
 class TrialExecutor:
-    """What all executors share; a context manager."""
+    """What all executors share; a context manager.
+
+    `slots` is how many trials to keep in flight, `remote` whether workers may run other code than this process.
+    """
 
     slots, remote = 1, False
 
@@ -98,7 +96,7 @@ class TrialExecutor:
         raise NotImplementedError
 
     def restart(self) -> None:
-        """Start again after a worker died."""
+        """Start again after a worker process died and took its pool with it."""
         raise ExecutorError(LOST)
 
     def __enter__(self) -> TrialExecutor:
@@ -140,11 +138,9 @@ class LocalExecutor(TrialExecutor):
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=start_worker, initargs=(sources,))
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
-        """Run a function on its arguments; a future of its result."""
         return self._pool.submit(function, *arguments)
 
     def restart(self) -> None:
-        """Start again after a worker died."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = self._start()
 
@@ -172,7 +168,6 @@ class DaskExecutor(TrialExecutor):
             return 2 * max(1, sum(self._client.nthreads().values()))
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
-        """Run a function on its arguments; a future of its result."""
         with _lost_connection():
             return self._pool.submit(run_on_worker, function, *arguments)
 
@@ -196,7 +191,7 @@ def _lost_connection() -> Iterator[None]:
 
 
 def open_executor(kind: str = "local", workers: int | None = None, scheduler: str | None = None) -> TrialExecutor:
-    """The executor of that kind.
+    """The executor of that kind, a context manager.
 
     Parameters
     ----------
@@ -207,15 +202,8 @@ def open_executor(kind: str = "local", workers: int | None = None, scheduler: st
     scheduler : str or None
         Address of the Dask scheduler, such as tcp://host:8786.
 
-    Returns
-    -------
-    TrialExecutor
-        A context manager.
-
     Raises
     ------
-    ValueError
-        If the parameters do not go together.
     ExecutorError
         If no scheduler answers.
     """

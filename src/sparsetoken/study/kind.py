@@ -1,12 +1,11 @@
 """Kinds of trial: pure functions from plain values to flat results, found by name in every worker.
 
-A kind's signature is its specification: parameters without a default must be given, the others are filled in, unknown
-names are refused, and values are brought to the annotated type, so that `d = 30` and `d = 30.0` are one trial. A parameter
-called `task`, `training`, `tokens` or `deployment` is given by all the fields of `Task`, `Training`, `Tokens` or `Deployment`,
-flat (`length=10, alpha1=2, noise="student:5", test_length=50`), so that any of them can be an axis of a grid
-and a column of a table; so does one annotated with a dataclass, for its fields. A parameter called `seed` makes the kind
-random: the specification carries the repeat's number, the function receives a seed derived from the whole specification, so
-that no two trials share random numbers.
+A kind's signature is its specification: parameters without a default must be given, the others are filled in, unknown names
+are refused, and values are brought to the annotated type, so that `d = 30` and `d = 30.0` are one trial. A parameter called
+`task`, `training`, `tokens` or `deployment`, or annotated with a dataclass, is given by all its fields, flat (`length=10,
+alpha1=2, noise="student:5", test_length=50`): any of them can be an axis of a grid and a column of a table. A parameter
+called `seed` makes the kind random: the specification carries the repeat's number, the function receives a seed derived
+from the whole specification, so that no two trials share random numbers.
 """
 
 from __future__ import annotations
@@ -216,17 +215,14 @@ class TrialKind:
         return result
 
     def has_column(self, column: str) -> bool:
-        """Whether a table of its trials has that column: an argument, or a result; True where results are not known.
-
-        A result that has an argument's name has the suffix `_result` in a table, unless trials return several rows.
-        """
+        """Whether a table of its trials has that column: an argument, or a result; True where results are not known."""
         known = {*self.table_columns, *(self.columns or ())}
         any_direction = re.sub(r"\[[^\]]*\]", "[*]", column)  # overlap[q]_se -> overlap[*]_se
         return self.columns is None or column in known or any_direction in known
 
     @property
     def table_columns(self) -> list[str]:
-        """All columns that a table of its trials may have."""
+        """All columns that a table of its trials may have; a result with an argument's name has a suffix (see `tidy`)."""
         results = [f"{name}_result" if name in self.names else name for name in self.columns or ()]
         return [*self.names, *results]
 
@@ -261,26 +257,20 @@ def trial_kind(
     check: Callable[[Mapping[str, Any]], None] | None = None,
     columns: Mapping[str, str] | Iterable[str] | None = None,
 ) -> Callable[[Callable], Callable]:
-    """Register a function as a kind of trial.
-
-    The store detects changes of the function's code, and of the code of this package that it calls.
+    """Register a function as a kind of trial: a decorator, which returns the function as it is.
 
     Parameters
     ----------
     name : str
         The name of the kind in studies.
     version : int
-        Raise it when results change for another reason (a data file, an installed package), so that old rows are not reused.
+        Raise it when results change for another reason than the code (a data file, an installed package), so that old rows
+        are not reused.
     check : callable or None
         Called with the complete flat arguments before anything runs; raises ValueError where they make no sense together.
     columns : mapping, iterable of str or None
         The results that it returns, perhaps with their meanings. Panels and criteria of study files are then checked before
         anything runs, and a result of another name is an error.
-
-    Returns
-    -------
-    callable
-        The decorator, which returns the function as it is.
     """
 
     def register(function: Callable) -> Callable:

@@ -15,8 +15,6 @@ from .store import Store
 from .study import Study, TrialSpec
 from .tables import StudyTables, build_tables
 
-SOLO_DEATHS = 2  # a trial that kills its worker this often, running alone, is recorded as failed
-
 
 @dataclass
 class RunSummary:
@@ -60,11 +58,6 @@ def run_trials(
         Called with a number of newly settled trials (for a progress bar).
     fresh : bool
         Whether rows of the store are left aside, and replaced by new ones.
-
-    Returns
-    -------
-    RunSummary
-        How it went.
     """
     batch = Batch(list(trials), advance)
     run_batches([batch], store, executor, fresh=fresh)
@@ -145,14 +138,15 @@ class _OngoingRun:
     def _repeat(self, suspects: Sequence[TrialSpec]) -> None:
         """Start new workers and run these trials one at a time; one that has killed its worker too often is a failed one."""
         self.executor.restart()
+        deaths = 2  # so many, running alone
         for trial in suspects:
-            for _ in range(SOLO_DEATHS):
+            for _ in range(deaths):
                 future = self._submit(trial)
                 if not self._collect({future: trial}, wait([future]).done):
                     break
                 self.executor.restart()
             else:
-                reason = f"the worker process died {SOLO_DEATHS} times in this trial"
+                reason = f"the worker process died {deaths} times in this trial"
                 self._settle(trial, {"result": None, "traceback": reason})
 
     def _settle(self, trial: TrialSpec, outcome: dict[str, Any]) -> None:
@@ -177,21 +171,18 @@ def run_study(
     *,
     fresh: bool = False,
 ) -> tuple[StudyTables, RunSummary]:
-    """Run a study's missing trials and build its tables.
+    """Run a study's missing trials and build its tables: by name, with how the run went.
 
     Parameters
     ----------
     study : Study
         What is wanted.
+    store, executor
+        As for `run_trials`.
     size : str
         "quick" or "full".
-    store, executor, advance, fresh
+    advance, fresh
         As for `run_trials`.
-
-    Returns
-    -------
-    tuple of dict and RunSummary
-        Tables by name, and how the run went.
     """
     tables = study.trials(size)
     store.enrol(study.name, tables)

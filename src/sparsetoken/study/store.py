@@ -80,26 +80,17 @@ class Store:
     ----------
     path : str or Path
         The file.
-    create : bool
-        Whether a missing file (and its folder) is made.
     read_only : bool
-        Whether it is opened for reading only.
+        Whether it is opened for reading only; a missing file (and its folder) is then not made.
     timeout : float
         Seconds to wait for another process that holds the file.
-
-    Raises
-    ------
-    StoreError
-        If there is no store, or it cannot be opened.
     """
 
-    def __init__(
-        self, path: str | Path = DEFAULT_STORE, *, create: bool = True, read_only: bool = False, timeout: float = 20.0
-    ):
+    def __init__(self, path: str | Path = DEFAULT_STORE, *, read_only: bool = False, timeout: float = 20.0):
         self.path = Path(path)
         if self.path.is_dir():
             raise StoreError(f"store {self.path} is a folder; give a file")
-        if not self.path.exists() and (read_only or not create):
+        if read_only and not self.path.exists():
             raise StoreError(f"store {self.path} does not exist")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,17 +155,7 @@ class Store:
         self._connection.close()
 
     def record(self, trial: TrialSpec, outcome: Mapping[str, Any], *, replace: bool = False) -> None:
-        """Write one outcome.
-
-        Parameters
-        ----------
-        trial : TrialSpec
-            What was run.
-        outcome : mapping
-            `result` or `traceback`, with `seconds` and `cpu_seconds`.
-        replace : bool
-            Whether an earlier success is replaced; otherwise only a failure is.
-        """
+        """Write an outcome: `result` or `traceback`, and times. `replace` says whether it replaces an earlier success too."""
         failed = outcome["traceback"] is not None
         seconds = (outcome.get(name) for name in ("seconds", "cpu_seconds"))
         content = (
@@ -211,22 +192,9 @@ class Store:
             return {key for (key,) in self._connection.execute("SELECT key FROM trials WHERE status='done'")}
 
     def rows(self, *, study: str | None = None, kind: str | None = None, status: str | None = None) -> list[Row]:
-        """Recorded trials, a study's in the order of its tables, others by kind and specification.
+        """Recorded trials, all or those of a study, of a kind, or "done" or "failed" ones.
 
-        Parameters
-        ----------
-        study, kind, status : str or None
-            Only those of this study, of this kind, or "done" or "failed" ones.
-
-        Returns
-        -------
-        list of Row
-                        The rows.
-
-        Raises
-        ------
-        StoreError
-            If a row, or what the study consists of, does not match its checksum.
+        A study's are in the order of its tables, others by kind and specification.
         """
         if study is None:
             rows = self._select("ORDER BY kind, version, arguments, finished")
@@ -242,13 +210,7 @@ class Store:
         return {row.key: row for row in self._select("WHERE key IN (SELECT value FROM json_each(?))", wanted)}
 
     def studies(self) -> dict[str, int]:
-        """Study -> number of its trials recorded as done.
-
-        Raises
-        ------
-        StoreError
-            If what a study consists of does not match its checksum.
-        """
+        """Study -> number of its trials recorded as done."""
         finished = self.finished()
         keys = {name: {key for table in tables.values() for key in table} for name, tables in self._tables().items()}
         return {name: len(finished & wanted) for name, wanted in keys.items()}

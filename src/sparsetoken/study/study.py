@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 SIZES = ("quick", "full")
 MOST_TRIALS = 1_000_000  # of one grid: a store of about a gigabyte, and days of work for the quickest trials
-LONGEST_NAME = 100  # characters: a study's and a table's together make the name of a file
 
 
 def check_name(what: str, name: Any) -> str:
     """A name that is valid as a file name on any system and stays inside its folder."""
-    allowed = f"a name of at most {LONGEST_NAME} printable characters without slashes that does not begin with a dot"
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+    most = 100  # a study's and a table's name together make that of a file
+    allowed = f"a name of at most {most} printable characters without slashes that does not begin with a dot"
+    if not isinstance(name, str) or not name.strip() or len(name) > most:
         raise rejection(what, name, allowed)
     if not name.isprintable() or name.startswith(".") or set(name) & set('/\\:*?"<>|'):
         raise rejection(what, name, f'{allowed} and has none of : * ? " < > |')
@@ -114,18 +114,7 @@ class Grid:
         check_name("table", self.name)
 
     def trials(self) -> list[TrialSpec]:
-        """Its trials in order.
-
-        Returns
-        -------
-        list of TrialSpec
-            For every combination, its repeats.
-
-        Raises
-        ------
-        ValueError
-            If a value makes no sense, or there are more than `MOST_TRIALS`.
-        """
+        """Its trials in order: for every combination, its repeats."""
         repeats = whole_number("repeats", self.repeats, 1)
         whole_number("first seed", self.first_seed, 0)
         if any("seed" in part for part in (self.fixed, self.axes, *self.points)):
@@ -137,10 +126,8 @@ class Grid:
         trials = []
         for point, values in itertools.product(self.points, itertools.product(*self.axes.values())):
             first = TrialSpec.of(self.kind, self.source, **{**self.fixed, **point, **dict(zip(self.axes, values))})
-            if get_kind(self.kind).random:
-                trials += [TrialSpec(self.kind, {**first.arguments, "seed": s}, self.source) for s in seeds]
-            else:
-                trials.append(first)
+            seeded = [TrialSpec(self.kind, {**first.arguments, "seed": s}, self.source) for s in seeds]
+            trials += seeded if get_kind(self.kind).random else [first]
         return trials
 
 
@@ -204,11 +191,10 @@ class Study:
     def reseeded(self, offset: int) -> Study:
         """The same study on other random numbers: every grid's seeds moved up by `offset`."""
         whole_number("seed", offset, 0)
-        grids = {
-            size: [replace(grid, first_seed=grid.first_seed + offset) for grid in of_size]
-            for size, of_size in self.grids.items()
+        moved = {
+            size: [replace(g, first_seed=g.first_seed + offset) for g in grids] for size, grids in self.grids.items()
         }
-        return replace(self, grids=grids)
+        return replace(self, grids=moved)
 
     def trials(self, size: str = "quick") -> dict[str, list[TrialSpec]]:
         """Table name -> its trials, in order; grids of the same name make one table."""

@@ -165,7 +165,7 @@ def _claim(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
                 _check_columns("criterion", tables, table, names)
         rule = ", ".join(f"{name} = {value}" for name, value in parameters.items())
         record = {"reference": given.get("source", ""), "expected": given.get("expected", "confirmed")}
-        return Claim(given["id"], given["statement"], rule, criterion, **record)
+        return Claim(given["id"], given["statement"], rule, criterion.judge, **record)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 

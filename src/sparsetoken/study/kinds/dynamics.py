@@ -75,10 +75,7 @@ def trajectory_trial(
     replicates: int = REPLICATES,
     bags: int | None = None,
 ) -> list[dict[str, float]]:
-    """The exact limit of training, one row per step; `unstable` marks steps where training amplifies small differences.
-
-    With `rows_at`, only those steps have rows, which saves measuring the others.
-    """
+    """The exact limit of training, one row per step, or only for the steps in `rows_at`, which saves measuring the others."""
     from ...theory import AccuracyWarning, Sampling, UnstableTrainingWarning, trajectory
 
     sampling = Sampling(bags, replicates)
@@ -96,7 +93,7 @@ def trajectory_trial(
 def simulate_trajectory_trial(
     task: Task, d: int, seed: int, descent: GivenDescent, sampler: str = "reduced"
 ) -> list[dict[str, float]]:
-    """One run at finite d, one row per step, or only for the steps in `rows_at`, which saves measuring the others."""
+    """One run at finite d, with rows as in `trajectory`."""
     from ...simulation.trajectory import simulate_trajectory
 
     options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start_of(task)}
@@ -137,8 +134,7 @@ def joint_end_trial(
     """Where joint training ends, in the limit."""
     from ...theory import ReplicaSymmetryWarning, Sampling, statics
 
-    with warnings.catch_warnings():  # a column has it
-        warnings.simplefilter("ignore", ReplicaSymmetryWarning)
+    with warnings.catch_warnings(action="ignore", category=ReplicaSymmetryWarning):  # a column has it
         sampling = Sampling(bags, replicates)
         end = statics(task, given.model, given.alpha, given.decay, given.loss, start, sampling=sampling)
     return {**_end_row(end), "replicon": end.replicon, "coexist": end.coexist}

@@ -95,8 +95,8 @@ def separable(features: np.ndarray, labels: np.ndarray) -> bool:
     """Whether a hyperplane with a bias separates the classes, certified both ways by regularised logistic regression.
 
     Yes, when some minimiser has all margins positive. No, when the weights a_i = -l' y_i of a minimiser at ridge lambda
-    prove that no unit w has a margin above  (lambda ||w|| + ||gradient||) / mean(a),  once this is negligible: below a
-    millionth of the features' size.
+    prove that no unit w has a margin above (lambda ||w|| + ||gradient||) / mean(a), once this is below a millionth of the
+    features' size.
     """
     scale = float(np.sqrt(np.mean(features**2)))
     start = None

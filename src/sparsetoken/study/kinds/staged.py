@@ -21,7 +21,6 @@ from ...training import Training
 from ..kind import trial_kind
 from .columns import BINS, ERROR, MEASURES, QUERY, columns
 
-MOST_NUMBERS = 2e9  # in a design matrix (16 GB): four times the largest of the paper's studies
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 ERM_FIELDS = (*ERROR, *MEASURES, "standard_error")
 FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", *QUERY)
@@ -41,11 +40,20 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
         return
     if arguments.get("equal_samples") and not has_query(model):
         alphas[0] += arguments["alpha0"]
-    task = Task.from_dict({f: arguments[f] for f in Task.__dataclass_fields__ if f in arguments})
+    task = task_of(arguments)
     FeatureMap(model).check(task)
-    numbers = max(alphas) * d * d * (task.longest if model == "vectorized" else 1)
-    if numbers > MOST_NUMBERS:
-        raise ValueError(f"d must be smaller than {d:,}: the {model} features would be {8e-9 * numbers:,.0f} GB")
+    require_memory(d, max(alphas) * d * d * (task.longest if model == "vectorized" else 1), f"{model} features")
+
+
+def task_of(arguments: Mapping[str, Any]) -> Task:
+    """The task in a trial's flat arguments."""
+    return Task.from_dict({name: arguments[name] for name in Task.field_names() if name in arguments})
+
+
+def require_memory(d: int, numbers: float, what: str) -> None:
+    """Refuse more than 16 GB, four times the largest design matrix of the paper's studies."""
+    if numbers > 2e9:
+        raise ValueError(f"d must be smaller than {d:,}: the {what} would be {8e-9 * numbers:,.0f} GB")
 
 
 def check_bins(arguments: Mapping[str, Any]) -> None:
@@ -147,8 +155,7 @@ def attention_mass_trial(
 ) -> list[dict[str, float]]:
     """The attention mass on signal tokens of fresh bags after the two gradient steps, every token drawn.
 
-    A row per bin of the mass in [0, 1], with its `share` of the positive bags; `mass` and `negative_mass` are the means over
-    positive bags and over the same places of negative ones, the same in every row.
+    A row per bin of the mass in [0, 1], with its `share` of the positive bags; other columns are the same in every row.
     """
     from ...activations import softmax
     from ...simulation.samplers.tensor import TensorData
@@ -217,8 +224,7 @@ def simulated_quietly(
     """`simulate`, without a warning where the solver has not converged; see the column `converged`."""
     from ...simulation.simulate import simulate
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)
+    with warnings.catch_warnings(action="ignore", category=NotConvergedWarning):
         return simulate(task, training, d, seed, model, **options)
 
 

@@ -15,10 +15,9 @@ from ...task import Task
 from ...training import Training
 from ..kind import trial_kind
 from .columns import columns
-from .staged import MOST_NUMBERS, fields_of, with_sharpness
+from .staged import fields_of, require_memory, task_of, with_sharpness
 
 LIMIT_FIELDS = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
-STRENGTHS = (1e-6, 1e6)  # among which a needed strength is sought
 
 
 @trial_kind("bayes_limit", columns=columns(*LIMIT_FIELDS, *(f"{name}_se" for name in LIMIT_FIELDS), "hard"))
@@ -33,10 +32,8 @@ def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
 
 def check_tokens(arguments: Mapping[str, Any]) -> None:
     """Refuse bags whose tokens are larger than any memory."""
-    d, task = whole_number("d", arguments["d"], 2), Task.from_dict({f: arguments[f] for f in Task.__dataclass_fields__})
-    numbers = arguments["alpha"] * d * task.longest * d
-    if numbers > MOST_NUMBERS:
-        raise ValueError(f"d must be smaller than {d:,}: the tokens of all bags would be {8e-9 * numbers:,.0f} GB")
+    d = whole_number("d", arguments["d"], 2)
+    require_memory(d, arguments["alpha"] * d * task_of(arguments).longest * d, "tokens of all bags")
 
 
 @trial_kind("message_passing", check=check_tokens, columns=columns("test_error", "overlap", "expected_overlap"))
@@ -66,9 +63,10 @@ def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samp
 
 def _crossing(error: Callable[[float], float], target: float, guess: float) -> float:
     """The strength at which a falling error reaches the target, to one part in a thousand."""
-    status, strength = falling_root(lambda x: error(x) - target, guess, *STRENGTHS, precision=1e-3)
+    low, high = 1e-6, 1e6
+    status, strength = falling_root(lambda x: error(x) - target, guess, low, high, precision=1e-3)
     if status != FOUND:
-        raise ValueError(f"no strength from {STRENGTHS[0]:g} to {STRENGTHS[1]:g} gives an error of {target:g}")
+        raise ValueError(f"no strength from {low:g} to {high:g} gives an error of {target:g}")
     return strength
 
 

@@ -61,11 +61,7 @@ def threshold_forecast_trial(
     ),
 )
 def length_theory_trial(task: Task, training: Training, test_lengths: list[int]) -> list[dict[str, float]]:
-    """Attention trained at one length and tested at others: a row for each, with the parts of the loss in accuracy.
-
-    `test_error` is that of the classifier as it is, `threshold_error` with its threshold fitted to the test bags,
-    `sharpness_error` with sharpness and threshold fitted, `query_error` the same after a training with the query xi itself.
-    """
+    """Attention trained at one length and tested at others: a row for each, with the parts of the loss in accuracy."""
     from ...theory import ErmResult, attention_law, erm, refit
     from ...theory.forecast import law_of
     from ...theory.refit import error_at_best_threshold
@@ -134,8 +130,7 @@ def planned_trial(
 ) -> list[dict[str, Any]]:
     """Staged attention as the planner advises for n = alpha d bags, and as it is by default: a row per simulated data set.
 
-    `expected` is the error that the plan promises at this n and d. The default training splits the samples in halves.
-    A thorough plan searches from two starts and tries the neighbours of what it finds, as the command `plan` does.
+    The default training splits the samples in halves. The command `plan` makes a thorough plan.
     """
     settings = tune_attention(task, alpha, d=d, thorough=thorough)
     chosen, default = settings.training, Training(alpha0=alpha / 2, alpha1=alpha / 2)
