@@ -21,7 +21,10 @@ def test_sensitivities_are_slopes_of_the_best_loss(small_plan):
     15 %: the search ends where the log loss changes by less than a thousandth per step.
     """
     outlook = Outlook()
-    slopes = {s.parameter: s for s in sensitivities(TASK, outlook.attention(TASK, 2.0, True).training, Criterion())}
+    slopes = {
+        s.parameter: s
+        for s in sensitivities(TASK, outlook.settings("attention", TASK, 2.0, True).training, Criterion())
+    }
     step = 0.15
     up, down = (outlook.measured("attention", TASK.but(strength=5.0 * math.exp(s)), 2.0).loss for s in (step, -step))
     assert slopes["strength"].slope == pytest.approx((up - down) / (2 * step), rel=0.15)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from sparsetoken.planning import Criterion, Extrapolation, MeasuredCurve, Outlook, plan_for_bags
-from sparsetoken.planning.tuning import staged_classifier
 from sparsetoken.simulation.samplers import sample_bags
 from tests.planning.conftest import TRUTH
 
@@ -69,8 +68,8 @@ def test_few_bags_have_a_measured_answer():
 def test_a_plan_s_settings_make_its_classifier(drawn):
     """The staged classifier with tuned settings does on fresh bags about what its forecast says (d = 60 is not infinite)."""
     tokens, labels = drawn
-    settings = Outlook().attention(TRUTH, 4.0)
-    model = staged_classifier(settings, scale=False).fit(tokens, labels)
+    settings = Outlook().settings("attention", TRUTH, 4.0)
+    model = settings.classifier(scale=False).fit(tokens, labels)
     fresh, truth, _ = sample_bags(TRUTH, 2000, 60, seed=2)  # the same seed has the same signal direction
     error = float(np.mean((model.decision_function(fresh[240:]) > 0) != (truth[240:] > 0)))
     assert error < 2 * settings.loss

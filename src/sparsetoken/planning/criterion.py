@@ -1,9 +1,9 @@
 """What a plan is judged by: test error, as trained or at the best threshold, balanced error, AUC, or sensitivity.
 
-Every criterion has a `loss` form, to be minimised (the error itself, 1 - AUC, 1 - sensitivity), so that optimisers and root
-finders need only one direction. `error` is that of the classifier as it was trained, bias included.
-`threshold_error` and `balanced_error` are those at the best threshold on the score, and sensitivity that at the threshold
-of the given specificity: with rare positives the trained bias minimises the plain error and predicts "negative" for all bags.
+Every criterion has a `loss` form, to be minimised (the error itself, 1 - AUC, 1 - sensitivity). `error` is that of the
+classifier as it was trained, bias included. `threshold_error` and `balanced_error` are those at the best threshold on the
+score, and sensitivity that at the threshold of the given specificity: with rare positives the trained bias predicts
+"negative" for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ..theory.bayes.oracle import bayes_error, log_likelihood_ratios, threshold_
 
 # Losses of attention below this depend on rarer draws than the theory's sampling contains, and are not resolved.
 RESOLVED = 1e-4
-KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
 _LABELS = {
     "error": "test error",
     "threshold_error": "test error at the best threshold",
@@ -33,6 +32,7 @@ _LABELS = {
     "auc": "AUC",
     "sensitivity": "sensitivity at specificity",
 }
+KINDS = tuple(_LABELS)
 
 
 @dataclass(frozen=True)
@@ -139,35 +139,26 @@ class Criterion:
         return Measured(float(each.mean()), float(np.hypot(scatter, result.errors["balanced_error"])))
 
     def losses_at(self, x: np.ndarray, population: Population) -> np.ndarray:
-        """Losses of readouts on a population at its prevalence.
-
-        Parameters
-        ----------
-        x : ndarray of shape (readouts, 5)
-            (m_q, m_u, log nu, b, log V) of each; log V does not count.
-        population : Population
-            The law that they are tested on.
-
-        Returns
-        -------
-        ndarray of shape (readouts, replicates)
-            The losses.
-        """
-        classes, pi = (population.positive, population.negative), population.prevalence
+        """Losses of readouts, rows (m_q, m_u, log nu, b, log V) of x, on a population: (readouts, replicates)."""
         rows = []
         for one in x:
-            positive, negative = (ScoreLaw(*score_law(one, c), c.weight) for c in classes)
-            if self.kind == "error":  # as trained
-                rows.append(pi * (1.0 - _share_above(positive, 0.0)) + (1 - pi) * _share_above(negative, 0.0))
-            elif self.kind == "auc":
-                rows.append(1.0 - auc_within(positive, negative))
-            else:
-                rows.append(self._of_mixtures(positive, negative, pi))
+            positive, negative = (
+                ScoreLaw(*score_law(one, c), c.weight) for c in (population.positive, population.negative)
+            )
+            cut = 0.0 if self.kind == "error" else None  # as trained
+            rows.append(self._of_mixtures(positive, negative, population.prevalence, cut))
         return np.stack(rows)
 
-    def _of_mixtures(self, positive: ScoreLaw, negative: ScoreLaw, prevalence: float) -> np.ndarray:
-        """Loss at the best threshold for each replicate; classes are Gaussian mixtures, one row per replicate."""
-        above = _share_above
+    def _of_mixtures(
+        self, positive: ScoreLaw, negative: ScoreLaw, prevalence: float, cut: float | None = None
+    ) -> np.ndarray:
+        """Loss of each replicate at a threshold, by default the best; classes are Gaussian mixtures, a row per replicate."""
+        if self.kind == "auc":
+            return 1.0 - auc_within(positive, negative)
+
+        def above(scores: ScoreLaw, threshold: float) -> np.ndarray:
+            return scores.average(ndtr((scores.mean - threshold) / scores.deviation))
+
         low = min(float((m - 8 * s).min()) for m, s, _ in (positive, negative))
         high = max(float((m + 8 * s).max()) for m, s, _ in (positive, negative))
         if self.kind == "sensitivity":
@@ -177,10 +168,12 @@ class Criterion:
             return 1.0 - above(positive, cut)
         pi = prevalence if self.weighs_prevalence else 0.5
 
-        def both(c):
+        def wrong(c):
             return pi * (1.0 - above(positive, c)) + (1 - pi) * above(negative, c)
 
-        return both(least_on_grid(lambda c: both(c).mean(), np.linspace(low, high, 60), 3e-5)[0])
+        if cut is None:
+            cut, _ = least_on_grid(lambda c: wrong(c).mean(), np.linspace(low, high, 60), 3e-5)
+        return wrong(cut)
 
     def of_scores(self, positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measured:
         """Of drawn scores, (replicates, draws) for each class."""
@@ -204,11 +197,4 @@ class Criterion:
     def of_gaussians(self, population: Population) -> float:
         """Of thresholding T itself on a law of normals (pooling with a known direction)."""
         positive, negative = (ScoreLaw(c.T, c.tau, c.weight) for c in (population.positive, population.negative))
-        if self.kind == "auc":
-            return float(1.0 - auc_within(positive, negative)[0])
         return float(self._of_mixtures(positive, negative, population.prevalence)[0])
-
-
-def _share_above(scores: ScoreLaw, threshold: float) -> np.ndarray:
-    """P(score > threshold) for each replicate of a Gaussian mixture."""
-    return scores.average(ndtr((scores.mean - threshold) / scores.deviation))

@@ -9,9 +9,6 @@ from scipy.stats import binom, binomtest
 
 from .._core.validation import real_number
 
-LARGEST = 10**7  # test bags searched
-_TAIL = 1e-9  # probability of the numbers of disagreements that are left out on each side
-
 
 def error_interval(wrong: int, tested: int, confidence: float = 0.95) -> tuple[float, float]:
     """The exact (Clopper-Pearson) interval of an error rate from `wrong` of `tested` bags.
@@ -24,11 +21,6 @@ def error_interval(wrong: int, tested: int, confidence: float = 0.95) -> tuple[f
         Bags tested.
     confidence : float
         Probability that the interval holds the true rate, at least.
-
-    Returns
-    -------
-    tuple of float
-        Low and high end.
     """
     interval = binomtest(wrong, tested).proportion_ci(confidence, method="exact")
     return float(interval.low), float(interval.high)
@@ -42,21 +34,16 @@ def sample_size_for_error(error: float, width: float, confidence: float = 0.95) 
     Parameters
     ----------
     error : float
-        The error rate expected, from 0 to 1.
+        The error rate expected.
     width : float
-        Whole width of the interval, high end minus low end, between 0 and 1.
+        Whole width of the interval, high end minus low end.
     confidence : float
-        Probability that the interval holds the true rate, between 0 and 1.
-
-    Returns
-    -------
-    int
-        Test bags.
+        As for `error_interval`.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or more than ten million bags would be needed.
+        If more than ten million bags would be needed.
     """
     error = real_number("error", error, 0.0, 1.0)
     width = real_number("width", width, 0.0, 1.0, open_low=True, open_high=True)
@@ -84,11 +71,6 @@ def comparison_power(
         Share of bags on which exactly one of the two is wrong; by default as if their errors were independent.
     confidence : float
         One minus the level of the two-sided test.
-
-    Returns
-    -------
-    float
-        The power.
     """
     error, other = real_number("error", error, 0.0, 1.0), real_number("other", other, 0.0, 1.0)
     gap, most = abs(error - other), min(error + other, 2 - error - other)
@@ -101,7 +83,7 @@ def comparison_power(
     if share == 0:
         return 0.0
     worse = (share + gap) / (2 * share)  # share of the disagreements at which the worse classifier is wrong
-    low, high = binom.ppf([_TAIL, 1 - _TAIL], tested, share)
+    low, high = binom.ppf([1e-9, 1 - 1e-9], tested, share)  # hardly any numbers of disagreements are left out
     counts = np.arange(int(low), int(high) + 1)
     tail = (1 - confidence) / 2
     # Significant where P(X <= k) <= tail or P(X >= k) <= tail under a fair coin.
@@ -127,15 +109,10 @@ def sample_size_for_comparison(
     confidence, disagreement
         As for `comparison_power`. Classifiers that err on the same bags disagree less, and need fewer.
 
-    Returns
-    -------
-    int
-        Test bags.
-
     Raises
     ------
     ValueError
-        If an argument is out of its range, or more than ten million bags would be needed.
+        If the errors are equal, or more than ten million bags would be needed.
     """
     power = real_number("power", power, 0.0, 1.0, open_low=True, open_high=True)
     confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
@@ -150,11 +127,11 @@ def sample_size_for_comparison(
 
 def _least(holds: Callable[[int], bool], what: str) -> int:
     """The least whole number from which a condition holds (to within the steps of a discrete law), by bisection."""
-    high = 1
+    high, most = 1, 10**7
     while not holds(high):
-        if high >= LARGEST:
-            raise ValueError(f"{what} would need more than {LARGEST:,} test bags")
-        high = min(2 * high, LARGEST)
+        if high >= most:
+            raise ValueError(f"{what} would need more than {most:,} test bags")
+        high = min(2 * high, most)
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

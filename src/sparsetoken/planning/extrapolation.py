@@ -1,27 +1,26 @@
 """A measured learning curve extrapolated to more bags, with an error bar.
 
-The law is loss(n) = a + b (n/n1)^-c with a, b, c >= 0, at most chance; n1 is the largest size measured. A curve that no number
-of bags improves has b = 0. We write e = a + b for the loss at n1 and rho = a/e for the share of it that remains. A few noisy
-points do not determine three numbers, so all laws are kept that the points allow: a grid over (e, rho, c), weighted by prior
-and likelihood. What the curve will be at n, and how many bags a target needs, are quantiles over the grid. Priors: e and rho
-have the arcsine law (Jeffreys' for a share: curves that level off completely, or not at all, are likelier than those between),
-c is log-normal around 1 with a factor e as its spread. That no number of bags improves the learner (rho = 1) is a separate
-hypothesis, of prior probability FLAT.
-
-The likelihood is normal, with the binomial variance of the bags tested and the measured correlation between sizes, which share
-their test bags. Real curves are not quite of this family: every measured point may depart from it.
+The law is loss(n) = a + b (n/n1)^-c with a, b, c >= 0, at most chance; n1 is the largest size measured. We write e = a + b
+for the loss at n1 and rho = a/e for the share of it that remains. A few noisy points do not determine three numbers, so all
+laws are kept that the points allow: a grid over (e, rho, c), weighted by prior and likelihood. What the curve will be at n,
+and how many bags a target needs, are quantiles over the grid. Priors: e and rho have the arcsine law (Jeffreys' for a
+share: curves that level off completely, or not at all, are likelier than those between), c is log-normal around 1 with a
+factor e as its spread. That no number of bags improves the learner (rho = 1) is a separate hypothesis, of prior probability
+FLAT. The likelihood is normal, with the binomial variance of the bags tested, the measured correlation between sizes, which
+share their test bags, and a departure from the law.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from .._core.frozen import Description
 from .._core.validation import whole_number
 from .learning_curve import MeasuredCurve
 
@@ -32,11 +31,10 @@ FLAT = 0.15  # prior probability that more bags do not help
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
 TIMES = (1, 2, 4)  # times the bags at hand in tables and figures
 GAIN = 0.1  # relative reduction of the loss that counts as an improvement
-_DRAWS = 4000  # of laws from the grid
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Description):
     """A value to expect and an interval for it.
 
     Attributes
@@ -54,13 +52,9 @@ class Interval:
     high: float
     level: float = LEVEL
 
-    def to_dict(self) -> dict[str, float]:
-        """The fields as plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class BagsNeeded:
+class BagsNeeded(Description):
     """How many bags a target needs.
 
     Attributes
@@ -88,10 +82,6 @@ class BagsNeeded:
     probability: float
     met_now: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Extrapolation:
@@ -112,7 +102,7 @@ class Extrapolation:
         weight = np.log(prior) + self._log_likelihood(self._law(e, rho, c, np.array(self.curve.sizes)))
         weight = np.exp(weight - weight.max())
         # Systematic draws: every grid point in proportion to its weight, to within one.
-        places = (np.arange(_DRAWS) + 0.5) / _DRAWS * weight.sum()
+        places = (np.arange(4000) + 0.5) / 4000 * weight.sum()
         rows = np.searchsorted(np.cumsum(weight), places).clip(max=len(weight) - 1)
         return e[rows], rho[rows], c[rows]
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._core.averages import standard_error
+from .._core.frozen import Description
 from .._core.validation import whole_number
 from ..classifiers import SIMULATED, check_model
 from ..laws.law import Law, law_of_model
@@ -27,8 +28,6 @@ from ..theory.finite_size import GROUPS, POINTS, SHARES, laws_at_size, readouts_
 from ..training import Training
 from .criterion import Criterion, Measured
 
-REMAINDER = 2.0  # times 1/d and 1/n1: the relative standard error for the neglected terms (see benchmarks/plans.py)
-_SHARES = 129  # shares of positives that the error as trained is averaged over: there the bias decides
 # Of queries drawn while settings are chosen, of those behind the reported forecast, and of simulated data sets.
 SEARCH_SEED, REPORT_SEED, SIMULATION_SEED = 0, 1, 2
 
@@ -42,15 +41,15 @@ def averaged_readout(
     law: Law, n: int, alpha: float, training: Training, criterion: Criterion, near: np.ndarray | None = None
 ) -> tuple[Measured, np.ndarray]:
     """A readout on n bags, averaged over the realised share of positives, and its fixed point as a start for neighbours."""
-    most = _SHARES if criterion.kind == "error" else SHARES
-    found = readouts_at_shares(law, n, alpha, training.ridge, training.loss, near, most)
+    shares = 129 if criterion.kind == "error" else SHARES  # the bias decides about the error as trained
+    found = readouts_at_shares(law, n, alpha, training.ridge, training.loss, near, shares)
     losses = found.weights @ criterion.losses_at(found.x, found.population)  # one per replicate
     error = max(found.standard_error, standard_error(losses, alone=0.0))
     return Measured(float(losses.mean()), error), found.start
 
 
 @dataclass(frozen=True)
-class ForecastAt:
+class ForecastAt(Description):
     """A classifier's expected result with n0 + n1 bags in dimension d.
 
     Attributes
@@ -80,14 +79,10 @@ class ForecastAt:
     limit_error: float
     scatter: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
-        return asdict(self)
-
 
 def remainder(loss: float, n: int, d: int) -> float:
     """Standard error for the neglected terms of a forecast at given size, of relative order 1/d and 1/n."""
-    return REMAINDER * loss * math.hypot(1 / n, 1 / d)
+    return 2.0 * loss * math.hypot(1 / n, 1 / d)  # the factor is confirmed by benchmarks/plans.py
 
 
 def with_both_classes(trial: Callable[[int], Any], count: int, seed: int) -> Iterator[Any]:
@@ -134,16 +129,6 @@ def forecast_at(
         Draws per replicate and class of the law.
     seed : int
         Of the drawn steps.
-
-    Returns
-    -------
-    ForecastAt
-        The mean over data sets, and the limit beside it.
-
-    Raises
-    ------
-    ValueError
-        If the training is not staged, or leaves fewer than two bags for a stage.
     """
     check_model(model, SIMULATED)
     d, judged = whole_number("d", d, 2), Criterion.of(criterion)

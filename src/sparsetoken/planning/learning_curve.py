@@ -22,8 +22,6 @@ FEWEST_FOLDS = 3  # folds after which a measurement may end early
 PARTS = (0.21, 0.36, 0.6, 1.0)  # training sizes, as parts of the largest: even on a logarithmic scale
 LEAST_TRAINING, LEAST_OF_CLASS = 8, 3  # bags, and bags of either class, in the smallest training set
 BUDGET = 60.0  # CPU seconds that a measurement may take
-MOST_TESTED = 2000  # bags predicted at every size: enough for a standard error below 0.011
-_RESAMPLES = 400  # of the bags, for the covariance between sizes
 Report = Callable[[int, int, float], None]
 
 
@@ -88,17 +86,12 @@ def held_out_loss(scores: np.ndarray, positive: np.ndarray, criterion: Criterion
     Log odds of a calibrated learner have known best thresholds: 0 for the error, that of the class shares for the balanced
     error. Only sensitivity has a threshold taken from the scores themselves.
     """
-    from ..estimators.calibration import area_under_curve
-
-    if criterion.kind == "auc":
-        return 1.0 - float(area_under_curve(scores, positive))
-    if criterion.kind == "sensitivity":
-        assert criterion.specificity is not None
-        return float(np.mean(scores[positive] <= np.quantile(scores[~positive], criterion.specificity)))
+    ours, others = scores[positive], scores[~positive]
+    if criterion.larger_is_better:
+        return criterion.of_scores(ours[None], others[None], 0.5).loss
     if criterion.kind == "balanced_error":
-        share = float(positive.mean())
-        above = scores > np.log(share / (1 - share))
-        return float(np.mean(~above[positive]) + np.mean(above[~positive])) / 2
+        cut = np.log(len(ours) / len(others))
+        return float(np.mean(ours <= cut) + np.mean(others > cut)) / 2
     return float(np.mean((scores > 0) != positive))
 
 
@@ -119,7 +112,7 @@ def measure_curve(
     bags : Bags
         The bags.
     positive : ndarray of bool
-        One truth per bag.
+        Which of them are positive.
     make : callable
         Gives a fresh learner with `fit` and `decision_function`.
     criterion : Criterion or str
@@ -131,11 +124,6 @@ def measure_curve(
         Of folds and orders.
     report : callable, optional
         Called after every fit with the fits done, their number in all, and the CPU seconds that the rest should take.
-
-    Returns
-    -------
-    MeasuredCurve
-        The losses at up to four sizes.
 
     Raises
     ------
@@ -191,7 +179,7 @@ def _measured_scores(
     begun, done, trained_on, in_all = time.process_time(), 0, 0, folds * sum(sizes)
     for fold, (rest, held) in enumerate(split, start=1):
         order = nested_order(positive, rest, rng)
-        held = nested_order(positive, held, rng)[: MOST_TESTED // folds]
+        held = nested_order(positive, held, rng)[: 2000 // folds]  # enough for a standard error below 0.011
         for row, size in zip(scores, sizes):
             row[held] = _fitted(make, bags, positive, order[:size]).decision_function(bags[held])
             done, trained_on = done + 1, trained_on + size
@@ -233,8 +221,7 @@ def _design(
 
 
 def _fitted(make: Callable[[], Any], bags: Any, positive: np.ndarray, rows: np.ndarray) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # learners on small parts warn of weak fits, which is expected here
+    with warnings.catch_warnings(action="ignore"):  # learners on small parts warn of weak fits, which is expected here
         return make().fit(bags[rows], positive[rows])
 
 
@@ -255,7 +242,7 @@ def _correlation(
         return ((1.0,),)
     rng = np.random.default_rng([seed, 1])
     drawn = []
-    for _ in range(_RESAMPLES):
+    for _ in range(400):
         rows = rng.integers(len(positive), size=len(positive))
         if positive[rows].any() and not positive[rows].all():
             drawn.append([held_out_loss(row[rows], positive[rows], criterion) for row in scores])

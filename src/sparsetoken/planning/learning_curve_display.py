@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +23,6 @@ Forecasts = Mapping[str, tuple[Any, Any]]  # name -> (numbers of bags, values)
 class LearningCurveDisplay(Shown):
     """An estimator's learning curve on bags: measured, extrapolated to more bags, with forecasts of the theory.
 
-    Made by `from_estimator`.
-
     Parameters
     ----------
     name : str
@@ -35,6 +33,8 @@ class LearningCurveDisplay(Shown):
         Times the bags at hand up to which the curve is extrapolated.
     forecasts : Plan or mapping, optional
         Also drawn: a plan with learning curves, or name -> (numbers of bags, values).
+    target : float, optional
+        A value of the criterion to mark.
 
     Attributes
     ----------
@@ -51,8 +51,9 @@ class LearningCurveDisplay(Shown):
         extrapolation: Extrapolation,
         ahead: float = TIMES[-1],
         forecasts: Plan | Forecasts | None = None,
+        target: float | None = None,
     ):
-        self.name, self.extrapolation, self.forecasts = name, extrapolation, forecasts
+        self.name, self.extrapolation, self.forecasts, self.target = name, extrapolation, forecasts, target
         self.ahead = real_number("ahead", ahead, 1.0)
 
     @classmethod
@@ -68,38 +69,25 @@ class LearningCurveDisplay(Shown):
         random_state: int = 0,
         ax: Any = None,
     ) -> LearningCurveDisplay:
-        """Measure an estimator's learning curve on labelled bags, and draw it.
-
-        Every bag is predicted by copies of the estimator that have not seen it, trained on nested parts of the others.
+        """Measure an estimator's learning curve on labelled bags with `measure_curve`, and draw it.
 
         Parameters
         ----------
         estimator : classifier
             With `fit` and `decision_function`; it is cloned, and itself left as it is.
-        X : Bags or anything that `Bags` takes
-            The bags.
-        y : array-like
-            One label per bag, of two classes.
+        X, y
+            As for `plan_for_bags`.
         criterion : Criterion or str
-            What is measured: "error", "auc", "balanced_error", "sensitivity@0.95", ...
+            What is measured.
         forecasts : Plan or mapping, optional
             Also drawn: a plan made with the question "curve", or name -> (numbers of bags, values), such as those of
             `forecast(...).test_error` at alpha = n/d.
         budget : float
-            CPU seconds that the fits should take at most.
+            As for `measure_curve`.
         random_state : int
             Of folds and orders.
         ax : matplotlib Axes, optional
             Where to draw; new axes by default.
-
-        Returns
-        -------
-        LearningCurveDisplay
-
-        Raises
-        ------
-        ValueError
-            If the bags are too few or not of two classes, or a plan has no learning curves.
         """
         from sklearn.base import clone
 
@@ -127,55 +115,45 @@ class LearningCurveDisplay(Shown):
         return self.extrapolation.frame({*(times for times in TIMES if times < self.ahead), self.ahead})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curve."""
-        self.ax_ = axes_for(ax, (7.0, 5.0))
-        last = self.ahead * self.extrapolation.curve.n
-        draw_measured_curve(self.ax_, self.name, self.extrapolation, last, _lines(self.forecasts))
-        self.figure_ = self.ax_.figure
-        return self.ax_
+        """Draw measured points, the extrapolation with its band, and forecast curves as dashed lines."""
+        self.ax_ = axes = axes_for(ax, (7.0, 5.0))
+        self.figure_ = axes.figure
+        name, curve, last = self.name, self.extrapolation.curve, self.ahead * self.extrapolation.curve.n
+        for place, (model, (x, y)) in enumerate(_lines(self.forecasts).items()):
+            points = [(n, value) for n, value in zip(x, y, strict=True) if n <= last]
+            if points:
+                style = {"color": colour(model, place), "linestyle": "--", "linewidth": 1}
+                axes.plot(*zip(*points), label=f"{label(model)}, theory", **style)
+        sizes = np.geomspace(curve.sizes[0], last, 60)
+        ahead = [self.extrapolation.at(n) for n in sizes]
+        band = {"alpha": 0.15, "linewidth": 0, "color": MEASURED}
+        axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], **band)
+        level = f"{ahead[0].level:.0%}"
+        axes.plot(sizes, [a.value for a in ahead], label=f"{name}, fit and {level} interval", color=MEASURED)
+        shown = [curve.criterion.shown(loss) for loss in curve.losses]
+        points_style = {"fmt": "o", "capsize": 3, "color": MEASURED, "label": f"{name}, measured"}
+        axes.errorbar(curve.sizes, shown, curve.standard_errors, **points_style)
+        if self.target is not None:
+            axes.axhline(self.target, color=REFERENCE, linewidth=0.8, label=f"target {self.target:.3g}")
+        axes.set_xlabel("bags to learn from")
+        finish(axes, curve.n, [curve.sizes[0], *(curve.n * k for k in TIMES if curve.n * k <= last)], curve.criterion)
+        return axes
 
 
 def _lines(forecasts: Plan | Forecasts | None) -> Forecasts:
     """Name -> (numbers of bags, values) of the curves to draw with the measured one."""
     if forecasts is None or isinstance(forecasts, Mapping):
         return forecasts or {}
-    if not forecasts.curve:
-        raise ValueError("forecasts must have learning curves: make the plan with 'curve' among its questions")
-    lines: dict[str, tuple[list[int], list[float]]] = {}
-    for row in forecasts.curve:
-        sizes, values = lines.setdefault(row["learner"], ([], []))
-        sizes.append(row["n"])
-        values.append(row["value"])
-    return lines
+    return forecasts.lines()
 
 
-def draw_measured_curve(
-    axes: Any, name: str, extrapolation: Extrapolation, last: float, lines: Forecasts, target: float | None = None
-) -> None:
-    """A learner's measured points, the extrapolation with its band, and forecast curves as dashed lines."""
-    curve = extrapolation.curve
-    for place, (model, (x, y)) in enumerate(lines.items()):
-        points = [(n, value) for n, value in zip(x, y, strict=True) if n <= last]
-        if points:
-            style = {"color": colour(model, place), "linestyle": "--", "linewidth": 1}
-            axes.plot(*zip(*points), label=f"{label(model)}, theory", **style)
-    sizes = np.geomspace(curve.sizes[0], last, 60)
-    ahead = [extrapolation.at(n) for n in sizes]
-    axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], alpha=0.15, linewidth=0, color=MEASURED)
-    level = f"{ahead[0].level:.0%}"
-    axes.plot(sizes, [a.value for a in ahead], label=f"{name}, fit and {level} interval", color=MEASURED)
-    shown = [curve.criterion.shown(loss) for loss in curve.losses]
-    points_style = {"fmt": "o", "capsize": 3, "color": MEASURED, "label": f"{name}, measured"}
-    axes.errorbar(curve.sizes, shown, curve.standard_errors, **points_style)
-    if target is not None:
-        axes.axhline(target, color=REFERENCE, linewidth=0.8, label=f"target {target:.3g}")
-    axes.axvline(curve.n, color=REFERENCE, linestyle=":", label=f"n = {curve.n:,}")
+def finish(axes: Any, n: int, ticks: Sequence[int], criterion: Criterion) -> None:
+    """What axes with learning curves have in common; the bags at hand, n, are marked."""
+    axes.axvline(n, color=REFERENCE, linestyle=":", label=f"n = {n:,}")
     axes.set_xscale("log", base=2)
-    ticks = [curve.sizes[0], *(curve.n * k for k in TIMES if curve.n * k <= last)]
-    axes.set_xticks(ticks, [f"{round(n):,}" for n in ticks], fontsize=8)
-    axes.set_xlabel("bags to learn from")
-    axes.set_ylabel(curve.criterion.label)
-    if not curve.criterion.larger_is_better:
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=8)
+    axes.set_ylabel(criterion.label)
+    if not criterion.larger_is_better:
         axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     legend_above(axes)

@@ -3,14 +3,16 @@
 attention         staged training, tuned (see `tuning`)
 pooled            ridge-regularised linear readout of the mean token, best ridge, all samples
 vectorized        the same of all tokens' coordinates
-message_passing   the best known fast method: simulated at given n and d where that is possible, else in the limit
-optimal           what no method beats, fast or not, in the limit
+message_passing   simulated at given n and d where that is possible, else in the limit
+optimal           what no method beats, in the limit
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,9 +37,6 @@ NAMES = {
     "optimal": "Bayes limit",
 }
 DRAWS = 4  # data sets on which message passing is simulated
-_NEAR = np.log(2.5)  # settings of a problem at most this far away (in logs) are a good enough start
-_DOUBT = 4.0  # standard errors by which a forecast may fall below the Bayes limit: one false alarm in 30,000
-_STEP = 0.05  # of the logarithm, in differences
 
 
 def learners_of(task: Task) -> tuple[str, ...]:
@@ -66,67 +65,42 @@ class Outlook:
     _settings: list[tuple[np.ndarray, Settings]] = field(default_factory=list, repr=False)
     _solved: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
-    def at_dimension(self, d: int) -> Outlook:
-        """The same in another dimension, with the same settings as starts."""
-        return Outlook(self.criterion, self.loss, d, self._settings)
-
-    def attention(self, task: Task, alpha: float, thorough: bool = False) -> Settings:
-        """Tuned attention, from the nearest problem solved before where there is one.
-
-        Parameters
-        ----------
-        task : Task
-            The task.
-        alpha : float
-            n/d.
-        thorough : bool
-            Whether the search is the longer one of `tune_attention`.
-
-        Returns
-        -------
-        Settings
-            The best settings found.
-
-        Raises
-        ------
-        AccuracyError
-            If they are better than the Bayes limit: an internal error.
-        """
-        key = ("attention", task, float(alpha), thorough)
-        if key not in self._solved:
-            position = np.log([task.mean_length, task.mean_sparsity, task.mean_strength, task.prevalence, alpha])
-            distances = [float(np.abs(position - other).max()) for other, _ in self._settings]
-            near = None
-            if distances and min(distances) < _NEAR and not thorough:
-                near = self._settings[int(np.argmin(distances))][1]
-            tuned = tune_attention(task, alpha, self.criterion, self.loss, self.d, near=near, thorough=thorough)
-            if tuned.limit.loss >= RESOLVED:
-                self.require_possible("attention", tuned.limit, task, alpha)
-            tuned = replace(tuned, measured=tuned.measured.resolved(), limit=tuned.limit.resolved())
-            self._settings.append((position, tuned))
-            self._solved[key] = tuned
-        return self._solved[key]
-
-    def linear(self, learner: str, task: Task, alpha: float) -> Settings:
-        """Tuned pooled or vectorized classifier."""
-        key = (learner, task, float(alpha))
-        if key not in self._solved:
-            tuned = tune_linear(learner, task, alpha, self.criterion, self.loss, self.d)
-            self.require_possible(learner, tuned.limit, task, alpha)
-            self._solved[key] = tuned
-        return self._solved[key]
-
     def settings(self, learner: str, task: Task, alpha: float, thorough: bool = False) -> Settings:
-        """Of a trained learner."""
-        if learner == "attention":
-            return self.attention(task, alpha, thorough)
-        return self.linear(learner, task, alpha)
+        """A trained learner's best settings at alpha = n/d; for attention, `thorough` is that of `tune_attention`."""
+        if learner != "attention":
+            return self._once((learner, task, float(alpha)), lambda: self._linear(learner, task, alpha))
+        return self._once((learner, task, float(alpha), thorough), lambda: self._attention(task, alpha, thorough))
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        if key not in self._solved:
+            self._solved[key] = make()
+        return self._solved[key]
+
+    def _linear(self, learner: str, task: Task, alpha: float) -> Settings:
+        tuned = tune_linear(learner, task, alpha, self.criterion, self.loss, self.d)
+        self.require_possible(learner, tuned.limit, task, alpha)
+        return tuned
+
+    def _attention(self, task: Task, alpha: float, thorough: bool) -> Settings:
+        """Tuned from the nearest problem solved before, where one is near (a factor 2.5 in each number at the most)."""
+        position = np.log([task.mean_length, task.mean_sparsity, task.mean_strength, task.prevalence, alpha])
+        distances = [float(np.abs(position - other).max()) for other, _ in self._settings]
+        near = None
+        if distances and min(distances) < math.log(2.5) and not thorough:
+            near = self._settings[int(np.argmin(distances))][1]
+        tuned = tune_attention(task, alpha, self.criterion, self.loss, self.d, near=near, thorough=thorough)
+        if tuned.limit.loss >= RESOLVED:
+            self.require_possible("attention", tuned.limit, task, alpha)
+        tuned = replace(tuned, measured=tuned.measured.resolved(), limit=tuned.limit.resolved())
+        self._settings.append((position, tuned))
+        return tuned
 
     def require_possible(self, learner: str, limit: Measured, task: Task, alpha: float) -> None:
         """Raise AccuracyError where a learner's limit is below what no method beats with the same samples."""
         best = self.in_the_limit("optimal", task, alpha)
         errors = [e for e in (best.standard_error, limit.standard_error) if np.isfinite(e)]
-        if limit.loss < best.loss - _DOUBT * math.hypot(*errors) - 1e-6:
+        # Four standard errors: one false alarm in 30,000.
+        if limit.loss < best.loss - 4.0 * math.hypot(*errors) - 1e-6:
             raise AccuracyError(
                 f"internal error: the forecast of {NAMES[learner]} ({limit.loss:.3g}) is below the Bayes limit "
                 f"({best.loss:.3g}) at length {task.length}, strength {task.strength:g}, n/d {alpha:g}"
@@ -134,10 +108,7 @@ class Outlook:
 
     def bayes(self, task: Task, alpha: float) -> BayesLimit:
         """The Bayes limit; computed once."""
-        key = ("bayes", task, float(alpha))
-        if key not in self._solved:
-            self._solved[key] = bayes_limit(task, alpha)
-        return self._solved[key]
+        return self._once(("bayes", task, float(alpha)), lambda: bayes_limit(task, alpha))
 
     def in_the_limit(self, learner: str, task: Task, alpha: float) -> Measured:
         """Loss of message passing or of the Bayes limit for large n and d."""
@@ -149,15 +120,14 @@ class Outlook:
         overlap = getattr(limit, f"{prefix}overlap")
         return self.criterion.of_likelihood_ratio(task, task.mean_strength * overlap**0.5)
 
-    def message_passing(self, task: Task, alpha: float, draws: int = DRAWS) -> Measured | None:
+    def message_passing(self, task: Task, alpha: float) -> Measured | None:
         """Simulated loss of message passing at this n and d; None in the limit, or where it is not simulated."""
-        if self.d is None:
+        d = self.d
+        if d is None:
             return None
-        key = ("message_passing", task, float(alpha), draws)
-        if key not in self._solved:
-            n = max(2, round(alpha * self.d))
-            self._solved[key] = simulated_message_passing(task, n, self.d, self.criterion, draws)
-        return self._solved[key]
+        n = max(2, round(alpha * d))
+        simulated = partial(simulated_message_passing, task, n, d, self.criterion, DRAWS)
+        return self._once(("message_passing", task, float(alpha)), simulated)
 
     def measured(self, learner: str, task: Task, alpha: float, thorough: bool = False) -> Measured:
         """The criterion's loss of a learner at its best settings."""
@@ -176,14 +146,11 @@ class Outlook:
             return self.criterion.chance(task.prevalence)
         if learner in ("pooled", "vectorized"):
             return self.criterion.of_gaussians(pooled_law(task).at(0)[0])
-        if learner == "attention":
-            losses = []
-            for k in np.geomspace(0.25, 60.0, 14):
-                population = attention_law(task, 1.0, float(k)).make_population(1024)
-                scores = statistic(population.positive), statistic(population.negative)
-                losses.append(self.criterion.of_scores(*scores, task.prevalence).loss)
-            return min(losses)
-        return self.criterion.of_likelihood_ratio(task, task.mean_strength).loss
+        if learner != "attention":
+            return self.criterion.of_likelihood_ratio(task, task.mean_strength).loss
+        laws = [attention_law(task, 1.0, k).make_population(1024) for k in np.geomspace(0.25, 60.0, 14).tolist()]
+        scores = [(statistic(law.positive), statistic(law.negative)) for law in laws]
+        return min(self.criterion.of_scores(*drawn, task.prevalence).loss for drawn in scores)
 
 
 @dataclass(frozen=True)
@@ -197,7 +164,7 @@ class Slope:
     @property
     def change(self) -> float:
         """The loss's change when the parameter grows by a tenth."""
-        return self.slope * float(np.log(1.1))
+        return self.slope * math.log(1.1)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data, and the change."""
@@ -222,7 +189,7 @@ def sensitivities(task: Task, training: Training, criterion: Criterion, d: int |
 
     slopes = []
     for name in ("strength", "samples", "length", "prevalence"):
-        sides = [_moved(task, training, name, sign * _STEP) for sign in (1, -1)]
+        sides = [_moved(task, training, name, log_step) for log_step in (0.05, -0.05)]
         width = sides[0][2] - sides[1][2]
         if width == 0:  # a single token, which cannot be fewer
             continue
@@ -235,15 +202,15 @@ def sensitivities(task: Task, training: Training, criterion: Criterion, d: int |
 
 def _moved(task: Task, training: Training, name: str, log_step: float) -> tuple[Task, Training, float]:
     """Task and training with one parameter changed, and its actual change (in logs)."""
-    factor = float(np.exp(log_step))
+    factor = math.exp(log_step)
     if name == "samples":
         return task, training.but(alpha0=training.alpha0 * factor, alpha1=training.alpha1 * factor), log_step
     if name == "length":
         jump = max(1, round(task.mean_length * abs(factor - 1)))
         least = max(kind.sparsity for kind in task.kinds)
         moved = task.at_length(max(least, task.mean_length + (jump if log_step > 0 else -jump)))
-        return moved, training, float(np.log(moved.mean_length / task.mean_length))
+        return moved, training, math.log(moved.mean_length / task.mean_length)
     if name == "prevalence":
         factor = min(factor, 0.5 * (1 + 1 / task.prevalence))  # stays below one
-        return task.but(prevalence=task.prevalence * factor), training, float(np.log(factor))
+        return task.but(prevalence=task.prevalence * factor), training, math.log(factor)
     return task.at_strength(task.mean_strength * factor), training, log_step

@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._core.averages import with_error
+from .._core.frozen import Description
 from .._core.validation import whole_number
 from ..losses import Loss
-from ..plotting.show import Shown, axes_for, draw_shares, legend_above
+from ..plotting.show import Shown, axes_for, draw_shares
 from ..plotting.style import REFERENCE, colour
 from ..task import NEUTRAL_FIELDS, Task
 from ..theory import ladder
 from .criterion import RESOLVED, Criterion
+from .learning_curve_display import finish
 from .outlook import DRAWS, LEARNERS, NAMES, TRAINED, Outlook, Slope, learners_of, sensitivities
 from .simulations import combined, mean_loss, simulated_losses
-from .solve import ADVANTAGE, Answer, Question, all_samples_needed, ask, attention_over_pooling
-from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH, Settings, staged_classifier
+from .solve import ADVANTAGE, Answer, Question, all_samples_needed, ask, attention_over_pooling, require_learnable
+from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH, Settings
 
 OF_TARGET, CROSSING, CURVE = ("samples", "strength", "length"), "crossing", "curve"
 QUESTIONS = (*OF_TARGET, CROSSING, CURVE)
@@ -29,7 +31,7 @@ CURVE_FACTORS = tuple(2.0**k for k in range(-4, 5))  # times n
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expected(Description):
     """A learner's expected result at its best settings.
 
     Attributes
@@ -62,10 +64,6 @@ class Expected:
     simulated: float | None = None
     trials: int = 0
     spread: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,16 +157,13 @@ class Plan(Shown):
 
     def classifier(self, **options: Any) -> Any:
         """An `AttentionClassifier` with these settings (bags are standardised first; `scale=False` takes them as they are)."""
-        return staged_classifier(self.settings, **options)
+        return self.settings.classifier(**options)
 
     @property
     def advice(self) -> str:
         """Which learner to use, as one sentence."""
-        chance, attention, pooled = (
-            self.criterion.chance(self.task.prevalence),
-            self.loss("attention"),
-            self.loss("pooled"),
-        )
+        chance = self.criterion.chance(self.task.prevalence)
+        attention, pooled = self.loss("attention"), self.loss("pooled")
         losses = {row.learner: self.loss(row.learner) for row in self.expected if row.kind != "limit"}
         best = min(losses.values())
         if best > 0.98 * chance:
@@ -226,32 +221,33 @@ class Plan(Shown):
             "curve": list(self.curve),
         }
 
-    def figure(self) -> Any:
-        """The predicted learning curves with n marked, as a matplotlib figure."""
+    def lines(self) -> dict[str, tuple[list[int], list[float]]]:
+        """Learner -> (numbers of bags, values) of the predicted learning curves."""
         if not self.curve:
             raise ValueError("this plan has no learning curves: make it with 'curve' among its questions")
-        axes = axes_for(None, (7.0, 4.5))
-        for learner in dict.fromkeys(row["learner"] for row in self.curve):
-            rows = [row for row in self.curve if row["learner"] == learner]
+        lines: dict[str, tuple[list[int], list[float]]] = {}
+        for row in self.curve:
+            sizes, values = lines.setdefault(row["learner"], ([], []))
+            sizes.append(row["n"])
+            values.append(row["value"])
+        return lines
+
+    def figure(self) -> Any:
+        """The predicted learning curves with n marked, as a matplotlib figure."""
+        lines, axes = self.lines(), axes_for(None, (7.0, 4.5))
+        for learner, line in lines.items():
             limit = learner not in TRAINED
             style = {"color": colour(learner), "linestyle": "--" if limit else "-", "marker": "o", "markersize": 4}
             label = NAMES[learner] + (", in the limit" if learner == "message_passing" else "")
-            axes.plot([row["n"] for row in rows], [row["value"] for row in rows], label=label, **style)
+            axes.plot(*line, label=label, **style)
         for row in self.expected:
             if row.kind == "finite size":
                 style = {"color": colour(row.learner), "marker": "x", "linestyle": "none", "capsize": 3}
                 axes.errorbar([self.n], [row.value], [row.standard_error], **style)
-        axes.axvline(self.n, color=REFERENCE, linestyle=":", label=f"n = {self.n:,}")
-        axes.set_xscale("log", base=2)
-        ticks = sorted({row["n"] for row in self.curve})
-        axes.set_xticks(ticks, [f"{n:,}" for n in ticks], rotation=30, fontsize=8)
         axes.set_xlabel(f"bags n (dimension d = {self.d:,})")
-        axes.set_ylabel(self.criterion.label)
-        if not self.criterion.larger_is_better:
-            axes.set_ylim(bottom=0)
         axes.figure.suptitle(f"{_described(self.task)}; each learner at its best settings", fontsize=11)
-        axes.grid(alpha=0.3)
-        legend_above(axes)
+        finish(axes, self.n, sorted({row["n"] for row in self.curve}), self.criterion)
+        axes.tick_params(axis="x", rotation=30)
         return axes.figure
 
     def __str__(self) -> str:
@@ -263,8 +259,8 @@ class Plan(Shown):
         lines += ["", f"{self.criterion.label[0].upper()}{self.criterion.label[1:]}, with standard errors"]
         lines += [_row(row, self.criterion) for row in self.expected]
         lines += ["", "Best settings of staged attention", *_settings_lines(self)]
-        if self.rule_of_thumb:
-            lines += ["", *textwrap.wrap(self.rule_of_thumb, 80)]
+        if rule := self.rule_of_thumb:
+            lines += ["", *textwrap.wrap(rule, 80)]
         lines += ["", f"Change of attention's {self.criterion.label} for 10% more of"]
         sign = -1.0 if self.criterion.larger_is_better else 1.0
         lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in self.slopes]
@@ -287,11 +283,9 @@ def _described(task: Task) -> str:
 
 def _short(row: Expected, criterion: Criterion) -> str:
     """A value to two or three digits, marked where it is a bound or a limit."""
-    number = f"{row.value:.2g}" if criterion.shown(row.value) < 0.01 else f"{row.value:.3f}"
-    if criterion.larger_is_better:
-        number = f"{row.value:.3f}"
     if row.kind == "bound":
         return f"at {'least' if criterion.larger_is_better else 'most'} {row.value:g}"
+    number = f"{row.value:.2g}" if row.value < 0.01 and not criterion.larger_is_better else f"{row.value:.3f}"
     return number + (" (limit)" if row.kind == "limit" and row.learner != "optimal" else "")
 
 
@@ -353,15 +347,8 @@ def plan(
     progress : callable, optional
         Called with a few words before every stage.
 
-    Returns
-    -------
-    Plan
-        The plan.
-
     Raises
     ------
-    ValueError
-        If an argument is out of its range.
     AccuracyError
         If a forecast contradicts the Bayes limit.
     """
@@ -375,7 +362,7 @@ def plan(
     for learner in learners_of(task):
         say(f"{NAMES[learner]} at n = {n:,}")
         expected.append(expected_of(outlook, learner, task, alpha))
-    settings = outlook.attention(task, alpha, thorough=True)
+    settings = outlook.settings("attention", task, alpha, thorough=True)
     say("sensitivity")
     slopes = sensitivities(task, settings.training, judged, d)
     answers: list[Answer] = []
@@ -384,12 +371,10 @@ def plan(
         if "samples" in wanted:
             say("bags needed for the target")
             answers += all_samples_needed(question, alpha)
-        if "strength" in wanted:
-            say("weakest strength for the target")
-            answers.append(ask("strength", question))
-        if "length" in wanted:
-            say("longest length for the target")
-            answers.append(ask("length", question))
+        for unknown, extreme in (("strength", "weakest"), ("length", "longest")):
+            if unknown in wanted:
+                say(f"{extreme} {unknown} for the target")
+                answers.append(ask(unknown, question))
     if CROSSING in wanted:
         say("where attention beats pooling")
         answers.append(attention_over_pooling(outlook, task, alpha))
@@ -402,14 +387,10 @@ def plan(
 
 def _checked_size(task: Task, n: int, d: int) -> tuple[int, int]:
     """n and d, and a task that a plan can be made for."""
-    Task.require(task)
+    require_learnable(task, "for a plan")
     n, d = whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS), whole_number("d", d, 2, MOST_DIMENSIONS)
     if n > MOST_RATIO * d:
         raise ValueError(f"n must be at most {MOST_RATIO:,} times d for a plan, got {n:,} bags in dimension {d}")
-    if task.positions.kind != "uniform":
-        raise ValueError(f"positions must be uniform for a plan, got {task.positions.kind!r}; simulate instead")
-    if task.mean_strength == 0:
-        raise ValueError("strength must be positive for a plan: at 0 there is nothing to learn")
     if max(kind.strength for kind in task.kinds) > MOST_STRENGTH:
         raise ValueError(f"strength must be at most {MOST_STRENGTH:,.0f} for a plan, got {task.strength:g}")
     return n, d
@@ -433,26 +414,24 @@ def expected_of(outlook: Outlook, learner: str, task: Task, alpha: float) -> Exp
     assert d is not None
     if learner not in TRAINED:
         limit = outlook.in_the_limit(learner, task, alpha)
-        simulated = outlook.message_passing(task, alpha) if learner == "message_passing" else None
         row = Expected(learner, criterion.shown(limit.loss), limit.standard_error, "limit", criterion.shown(limit.loss))
-        if simulated is None:
+        mean = outlook.message_passing(task, alpha) if learner == "message_passing" else None
+        if mean is None:
             return row
-        value, error = criterion.shown(simulated.loss), simulated.standard_error
-        found = replace(row, value=value, standard_error=error, kind="finite size", simulated=value)
-        return replace(found, trials=DRAWS, spread=error * math.sqrt(DRAWS))
+        value, error = criterion.shown(mean.loss), mean.standard_error
+        simulation = {"simulated": value, "trials": DRAWS, "spread": error * math.sqrt(DRAWS)}
+        return replace(row, value=value, standard_error=error, kind="finite size", **simulation)
     settings = outlook.settings(learner, task, alpha, thorough=True)
-    measured, trials, simulation, spread = settings.measured, 0, None, None
+    measured, simulation = settings.measured, {}
     bound = learner == "attention" and settings.loss <= RESOLVED
     losses = [] if bound else simulated_losses(task, settings.training, d, learner, criterion)
     if losses:
         mean = mean_loss(losses, settings.scatter)
-        measured, trials = combined(measured, mean), len(losses)
-        simulation, spread = criterion.shown(mean.loss), float(np.std(losses, ddof=1))
-    kind = "bound" if bound else "finite size"
-    value, limit_value = criterion.shown(measured.loss), criterion.shown(settings.limit.loss)
-    return Expected(
-        learner, value, measured.standard_error, kind, limit_value, settings.training.ridge, simulation, trials, spread
-    )
+        measured, spread = combined(measured, mean), float(np.std(losses, ddof=1))
+        simulation = {"simulated": criterion.shown(mean.loss), "trials": len(losses), "spread": spread}
+    kind, ridge = "bound" if bound else "finite size", settings.training.ridge
+    value, in_the_limit = criterion.shown(measured.loss), criterion.shown(settings.limit.loss)
+    return Expected(learner, value, measured.standard_error, kind, in_the_limit, ridge, **simulation)
 
 
 def _curve(outlook: Outlook, task: Task, n: int, d: int, say: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from .._core.validation import real_number, whole_number
-from ..plotting.show import Shown, axes_for
+from ..plotting.show import Shown
 from .criterion import Criterion
 from .extrapolation import FARTHEST, GAIN, TIMES, BagsNeeded, Extrapolation, Interval
 from .learning_curve import BUDGET, measure_curve, positive_labels
-from .learning_curve_display import draw_measured_curve
+from .learning_curve_display import LearningCurveDisplay
 from .solve import rounded
 
 
@@ -75,21 +75,14 @@ class BagsPlan(Shown):
         )
 
     def frame(self) -> Any:
-        """A pandas table of the learner's curve: what was measured, then what is forecast for more bags.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
-        """
+        """The table of `Extrapolation.frame`, with the bags planned for."""
         return self.curve.frame({*TIMES, self.n / self.curve.curve.n})
 
     def plot(self, ax: Any = None) -> Any:
         """The learner's curve, measured and extrapolated, and the target."""
-        ax = axes_for(ax, (7.0, 5.0))
         target = None if self.needed is None else self.needed.target
-        draw_measured_curve(ax, self.learner, self.curve, max(TIMES[-1] * self.curve.curve.n, self.n), {}, target)
-        return ax
+        ahead = max(TIMES[-1], self.n / self.curve.curve.n)
+        return LearningCurveDisplay(self.learner, self.curve, ahead, target=target).plot(ax)
 
     def figure(self) -> Any:
         """The figure of `plot`."""
@@ -97,55 +90,47 @@ class BagsPlan(Shown):
 
     def __str__(self) -> str:
         curve = self.curve.curve
-        lines = [line for sentence in (_now(self), _advice(self)) for line in textwrap.wrap(sentence, 80)]
+        achieves = f"{self.learner} (the learner of `fit`) achieves {curve.criterion.with_article} of about"
+        now = f"With {self.n:,} bags, {achieves} {_with_interval(self.now)}."
+        lines = [line for sentence in (now, _advice(self)) for line in textwrap.wrap(sentence, 80)]
         lines += ["", f"{self.learner} on parts of these {curve.n:,} bags ({curve.fits} fits), and extrapolated"]
         lines.append(f"  {'training bags':>15}   {curve.criterion.label}")
-        for n, loss, error in zip(curve.sizes, curve.losses, curve.standard_errors):
-            lines.append(f"  {n:>15,}   {curve.criterion.shown(loss):.3f} ± {error:.3f}, held-out")
-        for n in sorted({self.n, *(k * curve.n for k in TIMES)}):
-            ahead = self.curve.at(n)
-            lines.append(f"  {n:>15,}   {ahead.value:.3f} ({_between(ahead)}), extrapolated")
+        for row in self.frame().itertuples():
+            held_out = f"± {row.standard_error:.3f}, held-out"
+            how = held_out if row.measured else f"({_between(row)}), extrapolated"
+            lines.append(f"  {row.n:>15,}   {row.value:.3f} {how}")
         return "\n".join(lines)
 
 
-def _between(interval: Interval) -> str:
+def _between(interval: Any) -> str:
     return f"{interval.low:.3f} to {interval.high:.3f}"
 
 
-def _percent(probability: float) -> str:
-    return f"{probability:.0%}"
-
-
-def _now(made: BagsPlan) -> str:
-    """The value to expect with the bags at hand, as a sentence."""
-    return (
-        f"With {made.n:,} bags, {made.learner} (the learner of `fit`) achieves "
-        f"{made.curve.curve.criterion.with_article} of about {made.now.value:.3f} "
-        f"({_percent(made.now.level)} interval {_between(made.now)})."
-    )
+def _with_interval(interval: Interval) -> str:
+    return f"{interval.value:.3f} ({interval.level:.0%} interval {_between(interval)})"
 
 
 def _advice(made: BagsPlan) -> str:
     """What more bags would bring, as a sentence: towards the target where there is one."""
-    probability, gain = made.gain_probability, f"reduce the loss by {_percent(GAIN)} or more"
-    more = f"{TIMES[-1]} times as many bags {gain} with probability {_percent(probability)}"
+    probability = made.gain_probability
+    more = f"{TIMES[-1]} times as many bags reduce the loss by {GAIN:.0%} or more with probability {probability:.0%}"
     if made.needed is None:
         likely = "may" if 1 / 3 <= probability <= 2 / 3 else f"are {'un' * (probability < 0.5)}likely to"
         return f"More bags {likely} help: {more}."
     needed, target, far = made.needed, f"{made.needed.target:.3g}", f"{round(FARTHEST):,} times as many"
     if needed.status == "met":
-        met = f"The target of {target} is met with these {made.curve.curve.n:,} bags (probability {_percent(needed.met_now)})."
-        return met
+        return (
+            f"The target of {target} is met with these {made.curve.curve.n:,} bags (probability {needed.met_now:.0%})."
+        )
     if needed.status == "found" and needed.value is not None:
         low, high = (f"more than {far}" if n is None else f"{rounded(n):,}" for n in (needed.low, needed.high))
         return (
-            f"A target of {target} needs about {rounded(needed.value):,} bags ({_percent(made.now.level)} interval {low} to "
-            f"{high}); with probability {_percent(1 - needed.probability)} no number of bags is enough."
+            f"A target of {target} needs about {rounded(needed.value):,} bags ({made.now.level:.0%} interval {low} to "
+            f"{high}); with probability {1 - needed.probability:.0%} no number of bags is enough."
         )
-    floor = made.curve.floor()
     return (
-        f"More bags are unlikely to reach a target of {target} (probability {_percent(needed.probability)} with {far}): the "
-        f"curve levels off at about {floor.value:.3f} ({_percent(floor.level)} interval {_between(floor)}); {more}."
+        f"More bags are unlikely to reach a target of {target} (probability {needed.probability:.0%} with {far}): the "
+        f"curve levels off at about {_with_interval(made.curve.floor())}; {more}."
     )
 
 
@@ -171,7 +156,7 @@ def plan_for_bags(
     n : int, optional
         Bags to plan for; as many as there are by default.
     criterion : Criterion or str
-        What is judged; see `Criterion`.
+        What is judged.
     target : float, optional
         The criterion's value aimed at.
     budget : float
@@ -181,15 +166,10 @@ def plan_for_bags(
     progress : callable, optional
         Called with a few words after every fit.
 
-    Returns
-    -------
-    BagsPlan
-        The learner's curve, and the bags that the target needs.
-
     Raises
     ------
     ValueError
-        If the bags are too few or not of two classes, or an argument is out of its range.
+        If the bags are too few or not of two classes.
     """
     from ..bags import Bags
     from ..estimators.learners import DEFAULT, LEARNERS

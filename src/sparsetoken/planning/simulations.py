@@ -25,10 +25,6 @@ from .criterion import Criterion, Measured
 from .forecast_at import POINTS, SIMULATION_SEED, remainder, with_both_classes
 
 TRIALS = 8  # data sets
-MOST_FEATURES = (
-    10_000_000  # numbers in a simulated readout's features, or in its gradient steps; beyond, nothing is simulated
-)
-_RARE_BAGS = 8  # expected bags of the rarer class: a draw then lacks a class once in thousands
 AFFORDABLE = 2**25  # numbers n L d of a data set for message passing: 134 MB in single precision, and seconds per fit
 TEST_BAGS = 20_000  # test bags: they add a standard error of at most .0035 per draw
 
@@ -37,7 +33,7 @@ def simulated_losses(task: Task, training: Training, d: int, model: str, criteri
     """Losses of a classifier trained on `TRIALS` data sets of this size; none where they are too large to simulate."""
     n0, n1 = round(training.alpha0 * d) if has_query(model) else 0, round(training.alpha1 * d)
     features = n1 * min(n1, d * (task.longest if model == "vectorized" else 1))
-    if max(features, n0 + d) > MOST_FEATURES:
+    if max(features, n0 + d) > 10_000_000:  # numbers in the readout's features, or in the gradient steps
         return []
     results = with_both_classes(lambda s: simulate(task, training, d, s, model), TRIALS, SIMULATION_SEED)
     return [_loss(task, result, criterion) for result in results]
@@ -56,8 +52,8 @@ def _loss(task: Task, result: Any, criterion: Criterion) -> float:
 
 
 def fewest_simulated_bags(task: Task) -> int:
-    """n from which nearly every draw holds enough bags of the rarer class for message passing."""
-    return math.ceil(_RARE_BAGS / min(task.prevalence, 1 - task.prevalence))
+    """n with eight expected bags of the rarer class: a draw then lacks a class once in thousands."""
+    return math.ceil(8 / min(task.prevalence, 1 - task.prevalence))
 
 
 def simulated_message_passing(task: Task, n: int, d: int, criterion: Criterion, draws: int) -> Measured | None:
@@ -73,9 +69,8 @@ def simulated_message_passing(task: Task, n: int, d: int, criterion: Criterion, 
 def message_passing_error(task: Task, n: int, d: int, seed: int, draws: int) -> Measured:
     """Mean test error of message passing on n bags in d dimensions, everything estimated from the bags.
 
-    Data sets of up to `AFFORDABLE` numbers are drawn in full: the law is exact. Larger ones are replaced by data sets of the
-    same n/d and L in fewer dimensions d', and error(d) = limit + (d'/d) (error(d') - limit), at least the limit. The standard
-    error includes that of the test bags, even where a few draws happen to agree, and that of the neglected terms.
+    Data sets of more than `AFFORDABLE` numbers are replaced by data sets of the same n/d and L in fewer dimensions d', and
+    error(d) = limit + (d'/d) (error(d') - limit), at least the limit.
     """
     shrink = min(1.0, (AFFORDABLE / (n * task.longest * d)) ** 0.5)
     small_d, small_n = max(2, round(shrink * d)), max(2, round(shrink * n))
@@ -94,8 +89,7 @@ def _error_of_a_draw(task: Task, n: int, d: int, seed: int) -> float:
 
     tokens, labels, signal = sample_bags(task, n, d, seed)
     model = MessagePassingClassifier(scale=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)  # a weak signal is expected here
+    with warnings.catch_warnings(action="ignore", category=TrainingWarning):  # a weak signal is expected here
         model.fit([bag.astype(np.float32) for bag in tokens], labels)
     weights, origin = _affine_field(model)
     bags = draw_bags(task, TEST_BAGS, seed + 2**32, "_test").in_order_of_length()

@@ -1,8 +1,7 @@
 """Inverse questions: how many bags, how weak, sparse or rare a signal, how long a bag, how large a dimension.
 
 Each is a root of (criterion's loss - target) along one parameter with everything else kept and every learner at its best
-settings, found by bracketing on a logarithmic scale and Brent's method (integers: bisection). `solve` answers one of them;
-`plan` asks several.
+settings. `solve` answers one of them; `plan` asks several.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from .._core.roots import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
 from .._core.validation import rejection, whole_number
@@ -27,6 +28,8 @@ ALPHAS, STRENGTHS, DIMENSIONS, PREVALENCES, LONGEST = (0.02, 2000.0), (0.05, 100
 ADVANTAGE = 0.05  # a learner is better than a simpler one where its loss is smaller by this share
 _PRECISION = 0.01  # of the logarithm of the answer
 IMPOSSIBLE, HARD, UNRESOLVED = "impossible", "hard", "unresolved"
+NEVER = "never"  # how `last_that_holds` says that nothing holds
+Ended = tuple[str, float]  # the status of a search, and where it ended
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,15 +114,10 @@ class Question:
         assert self.n is not None and self.d is not None
         return self.n / self.d
 
-    @property
-    def goal(self) -> str:
-        """The learner and its target, as the beginning of a sentence."""
-        criterion = self.outlook.criterion
-        return f"{NAMES[self.learner]} reaches {criterion.label} {criterion.shown(self.target):.3g}"
-
-    @property
-    def missed(self) -> str:
-        return self.goal.replace(" reaches ", " does not reach ", 1)
+    def goal(self, reached: bool = True) -> str:
+        """Whether the learner reaches its target, as the beginning of a sentence."""
+        criterion, verb = self.outlook.criterion, "reaches" if reached else "does not reach"
+        return f"{NAMES[self.learner]} {verb} {criterion.label} {criterion.shown(self.target):.3g}"
 
     def loss(self, task: Task, alpha: float) -> float:
         """Of the learner at its best settings."""
@@ -130,23 +128,30 @@ class Question:
         """Tolerance of the answer's logarithm: larger for simulated losses, which scatter and are slow."""
         return 0.1 if self.learner == "message_passing" and self.d is not None else _PRECISION
 
+    def falling(self, task_at: Callable[[float], Task], first: float, bounds: tuple[float, float]) -> Root:
+        """Where the loss of a task falls to the target."""
+
+        def gap(x: float) -> float:
+            return self.loss(task_at(x), self.alpha) - self.target
+
+        return falling_root(gap, first, *bounds, precision=self.precision)
+
     def answer(self, unknown: str, status: str, value: float | None, words: str) -> Answer:
         """An answer to this question."""
         return Answer(unknown, self.learner, status, value, words, self.task, self.n, self.d)
 
 
-def samples_needed(question: Question, first: float = 2.0) -> Answer:
+def samples_needed(question: Question, first: float) -> Answer:
     """n (n/d without a dimension) at which a learner's loss meets the target; `first` is an n/d to start from."""
     outlook, task, d, learner = question.outlook, question.task, question.d, question.learner
-    criterion = outlook.criterion
-    floor = outlook.limit("optimal", task)
-    if floor >= question.target:
-        words = f"impossible at this strength: even with the signal known, {criterion.label} is {criterion.shown(floor):.3g}"
-        return question.answer("n", IMPOSSIBLE, None, words)
-    floor = outlook.limit(learner, task)
-    if floor >= question.target:
-        words = f"impossible for {NAMES[learner]}: with unlimited bags its {criterion.label} is {criterion.shown(floor):.3g}"
-        return question.answer("n", IMPOSSIBLE, None, words)
+    for limited, why in (
+        ("optimal", "at this strength: even with the signal known,"),
+        (learner, f"for {NAMES[learner]}: with unlimited bags its"),
+    ):
+        floor = outlook.limit(limited, task)
+        if floor >= question.target:
+            words = f"impossible {why} {outlook.criterion.label} is {outlook.criterion.shown(floor):.3g}"
+            return question.answer("n", IMPOSSIBLE, None, words)
 
     def gap(alpha: float) -> float:
         return question.loss(task, alpha) - question.target
@@ -154,17 +159,17 @@ def samples_needed(question: Question, first: float = 2.0) -> Answer:
     low = ALPHAS[0] if d is None else max(ALPHAS[0], 4 * LEAST_BAGS / d)
     bounds = low, max(ALPHAS[1], 2 * low)
     if learner == "message_passing" and d is not None:  # every loss is simulated: begin at the answer of the limit
-        first = limit_samples(question, learner, first, bounds).x
+        first = limit_samples(question, first, bounds).x
         bounds = max(low, fewest_simulated_bags(task) / d), bounds[1]
     status, alpha = falling_root(gap, first, *bounds, precision=question.precision)
     return _samples(question, status, alpha)
 
 
-def limit_samples(question: Question, learner: str, first: float, bounds: tuple[float, float]) -> Root:
-    """n/d at which message passing or the Bayes limit meets the target for large n and d."""
+def limit_samples(question: Question, first: float, bounds: tuple[float, float]) -> Root:
+    """n/d at which message passing meets the target for large n and d."""
 
     def gap(alpha: float) -> float:
-        return question.outlook.in_the_limit(learner, question.task, alpha).loss - question.target
+        return question.outlook.in_the_limit("message_passing", question.task, alpha).loss - question.target
 
     return falling_root(gap, first, *bounds, precision=_PRECISION)
 
@@ -176,15 +181,14 @@ def _samples(question: Question, status: str, alpha: float) -> Answer:
     else:
         value = math.ceil(alpha * question.d)
         bags, about = f"{value:,} bags", f"about {rounded(value):,} bags"
-    simulated = question.learner == "message_passing" and question.d is not None
     note = ""
-    if simulated:
+    if question.learner == "message_passing" and question.d is not None:
         at_answer = question.outlook.message_passing(question.task, alpha)
         note = " (limit of large n and d, no finite-size forecast)" if at_answer is None else " (simulated)"
     words = {
-        FOUND: f"{question.goal} with {about}{note}",
-        ALWAYS: f"{question.goal} with fewer than {bags}{note}",
-        BEYOND: f"{question.missed} with up to {bags}{note}",
+        FOUND: f"{question.goal()} with {about}{note}",
+        ALWAYS: f"{question.goal()} with fewer than {bags}{note}",
+        BEYOND: f"{question.goal(False)} with up to {bags}{note}",
     }[status]
     return question.answer("n", status, value, words)
 
@@ -195,7 +199,7 @@ def all_samples_needed(question: Question, first: float) -> list[Answer]:
     answers = {learner: ask("n", replace(question, learner=learner), first) for learner in learners}
     best = answers["optimal"]
     if best.status == FOUND and best.value is not None and question.d is not None:
-        fast = limit_samples(question, "message_passing", best.value / question.d, ALPHAS)
+        fast = limit_samples(question, best.value / question.d, ALPHAS)
         bags = math.ceil(fast.x * question.d)
         if fast.status == FOUND and best.value < 0.95 * bags:
             words = (
@@ -206,54 +210,48 @@ def all_samples_needed(question: Question, first: float) -> list[Answer]:
     return list(answers.values())
 
 
-def weakest_strength(question: Question) -> Answer:
+def weakest_strength(question: Question) -> Ended:
     """The strength theta (mean of the strengths) from which a learner meets the target."""
-
-    def gap(theta: float) -> float:
-        return question.loss(question.task.at_strength(theta), question.alpha) - question.target
-
-    first = max(question.task.mean_strength, 1.0)
-    status, theta = falling_root(gap, first, *STRENGTHS, precision=question.precision)
-    words = {
-        BEYOND: f"{question.missed} with {question.n:,} bags at any strength up to {theta:g}",
-        ALWAYS: f"{question.goal} with {question.n:,} bags at any strength from {theta:g} on",
-        FOUND: f"{question.goal} with {question.n:,} bags from strength {theta:.3g} on",
-    }[status]
-    return question.answer("strength", status, theta, words)
+    task = question.task
+    return question.falling(task.at_strength, max(task.mean_strength, 1.0), STRENGTHS)
 
 
-def longest_length(question: Question) -> Answer:
+def least_prevalence(question: Question) -> Ended:
+    """The rarest positives, up to one half, with which a learner meets a target that does not weigh by prevalence."""
+    if question.outlook.criterion.weighs_prevalence:
+        raise ValueError(
+            f"prevalence cannot be solved for by {question.outlook.criterion}, which is small for rare positives "
+            "in any case; use the criterion balanced_error, auc or sensitivity@0.95"
+        )
+    task = question.task
+    return question.falling(lambda pi: task.but(prevalence=pi), min(task.prevalence, 0.5), PREVALENCES)
+
+
+def longest_length(question: Question) -> Ended:
     """The longest (mean) length, with the same number of signal tokens, at which a learner still meets the target."""
+    task = question.task
 
     def meets(length: int) -> bool:
-        return question.loss(question.task.at_length(length), question.alpha) <= question.target
+        return question.loss(task.at_length(length), question.alpha) <= question.target
 
-    least = max(kind.sparsity for kind in question.task.kinds)
-    first = round(question.task.mean_length)
-    status, length = last_that_holds(meets, first, least, LONGEST, precision=2 * question.precision)
-    if status == "never":
-        return question.answer("length", IMPOSSIBLE, None, f"{question.missed} with {question.n:,} bags at any length")
-    ends = {BEYOND: f"at every length up to {length:,}", FOUND: f"up to a length of about {length:,} tokens"}
-    return question.answer("length", status, length, f"{question.goal} with {question.n:,} bags {ends[status]}")
+    least = max(kind.sparsity for kind in task.kinds)
+    return last_that_holds(meets, round(task.mean_length), least, LONGEST, precision=2 * question.precision)
 
 
-def largest_dimension(question: Question) -> Answer:
+def largest_dimension(question: Question) -> Ended:
     """The largest dimension d at which a learner meets the target with n bags."""
-    assert question.n is not None
     n = question.n
+    assert n is not None
 
     def meets(d: int) -> bool:
-        return replace(question, outlook=question.outlook.at_dimension(d)).loss(question.task, n / d) <= question.target
+        outlook = replace(question.outlook, d=d, _solved={})  # the same settings as starts
+        return replace(question, outlook=outlook).loss(question.task, n / d) <= question.target
 
     first = max(n // 4, DIMENSIONS[0])
-    status, d = last_that_holds(meets, first, *DIMENSIONS, precision=2 * question.precision)
-    if status == "never":
-        return question.answer("d", IMPOSSIBLE, None, f"{question.missed} with {n:,} bags in any dimension from {d} on")
-    ends = {BEYOND: f"in every dimension up to {d:,}", FOUND: f"up to a dimension of about {rounded(d):,}"}
-    return question.answer("d", status, d, f"{question.goal} with {n:,} bags {ends[status]}")
+    return last_that_holds(meets, first, *DIMENSIONS, precision=2 * question.precision)
 
 
-def fewest_signal_tokens(question: Question) -> Answer:
+def fewest_signal_tokens(question: Question) -> Ended:
     """The least number R of signal tokens with which a learner meets the target (same length and strength)."""
     question.task.require_plain("the fewest signal tokens", "length", "sparsity")
     length, sparsity, *_ = question.task.kinds[0]
@@ -263,32 +261,40 @@ def fewest_signal_tokens(question: Question) -> Answer:
 
     status, last = last_that_holds(misses, sparsity, 1, length, precision=2 * question.precision)
     if status == BEYOND:
-        words = f"{question.missed} with {question.n:,} bags even if all {length:,} tokens carry the signal"
-        return question.answer("sparsity", IMPOSSIBLE, None, words)
-    fewest = 1 if status == "never" else last + 1
-    tokens = "token" if fewest == 1 else "tokens"
-    words = f"{question.goal} with {question.n:,} bags and {fewest:,} signal {tokens} of {length:,}"
-    return question.answer("sparsity", ALWAYS if fewest == 1 else FOUND, fewest, words)
+        return NEVER, length
+    return (ALWAYS, 1) if status == NEVER else (FOUND, last + 1)
 
 
-def least_prevalence(question: Question) -> Answer:
-    """The rarest positives, up to one half, with which a learner meets a target that does not weigh by prevalence."""
-    if question.outlook.criterion.weighs_prevalence:
-        raise ValueError(
-            f"prevalence cannot be solved for by {question.outlook.criterion}, which is small for rare positives "
-            "in any case; use the criterion balanced_error, auc or sensitivity@0.95"
-        )
+_SEARCHES: dict[str, Callable[[Question], Ended]] = {
+    "strength": weakest_strength,
+    "prevalence": least_prevalence,
+    "length": longest_length,
+    "d": largest_dimension,
+    "sparsity": fewest_signal_tokens,
+}
+# The end of a sentence about what a learner reaches: in general, in the whole range searched, nowhere in it.
+_ENDS = {
+    "strength": ("from strength {x:.3g} on", "at any strength from {x:g} on", "at any strength up to {x:g}"),
+    "prevalence": (*("from a prevalence of {x:.3g} on",) * 2, "at any prevalence up to {x:g}"),
+    "length": ("up to a length of about {x:,} tokens", "at every length up to {x:,}", "at any length"),
+    "d": ("up to a dimension of about {about:,}", "in every dimension up to {x:,}", "in any dimension from {x} on"),
+    "sparsity": (
+        "and {x:,} signal tokens of {L:,}",
+        "and 1 signal token of {L:,}",
+        "even if all {L:,} tokens carry the signal",
+    ),
+}
 
-    def gap(pi: float) -> float:
-        return question.loss(question.task.but(prevalence=pi), question.alpha) - question.target
 
-    first = min(question.task.prevalence, 0.5)
-    status, pi = falling_root(gap, first, *PREVALENCES, precision=question.precision)
-    if status == BEYOND:
-        words = f"{question.missed} with {question.n:,} bags at any prevalence up to {pi:g}"
-        return question.answer("prevalence", IMPOSSIBLE, None, words)
-    words = f"{question.goal} with {question.n:,} bags from a prevalence of {pi:.3g} on"
-    return question.answer("prevalence", status, pi, words)
+def with_these_bags(unknown: str, question: Question) -> Answer:
+    """The answer of one of these searches, with its sentence."""
+    status, x = _SEARCHES[unknown](question)
+    missed = status == NEVER or (status == BEYOND and unknown in ("strength", "prevalence"))
+    end = _ENDS[unknown][2 if missed else status != FOUND].format(x=x, about=rounded(x), L=question.task.longest)
+    words = f"{question.goal(not missed)} with {question.n:,} bags {end}"
+    if missed and unknown != "strength":
+        return question.answer(unknown, IMPOSSIBLE, None, words)
+    return question.answer(unknown, status, x, words)
 
 
 def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer:
@@ -297,14 +303,10 @@ def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer
     At sharpness 0 attention is pooling, so without a margin the question has no answer.
     """
     assert outlook.d is not None
-    share = f"{ADVANTAGE:.0%}"
-
-    def answer(status: str, value: float | None, words: str) -> Answer:
-        return Answer("crossing", "attention", status, value, words, task, d=outlook.d)
-
+    share, question = f"{ADVANTAGE:.0%}", Question(outlook, task, None, math.nan)
     if outlook.limit("attention", task) >= (1 - ADVANTAGE) * outlook.limit("pooled", task):
         words = f"even with unlimited bags attention is not {share} better than pooling here"
-        return answer(IMPOSSIBLE, None, words)
+        return question.answer("crossing", IMPOSSIBLE, None, words)
 
     def gap(alpha: float) -> float:
         pooled = outlook.measured("pooled", task, alpha).loss
@@ -318,7 +320,7 @@ def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer
         ALWAYS: f"attention is more than {share} better than pooling from fewer than {n:,} bags on",
         FOUND: f"attention is more than {share} better than pooling from about {rounded(n):,} bags on",
     }[status]
-    return answer(status, n, words)
+    return question.answer("crossing", status, n, words)
 
 
 def rounded(n: float) -> int:
@@ -327,22 +329,12 @@ def rounded(n: float) -> int:
     return round(math.ceil(n / 10**digits) * 10**digits)
 
 
-_SEARCHES: dict[str, Callable[..., Answer]] = {
-    "n": samples_needed,
-    "d": largest_dimension,
-    "strength": weakest_strength,
-    "length": longest_length,
-    "sparsity": fewest_signal_tokens,
-    "prevalence": least_prevalence,
-}
-
-
-def ask(unknown: str, question: Question, *more: Any) -> Answer:
-    """The answer to a question; attention's sampled law cannot resolve the tails of its loss."""
-    if question.learner != "attention" or question.target >= RESOLVED:
-        return _SEARCHES[unknown](question, *more)
-    words = f"attention's forecast does not resolve losses below {RESOLVED:g}: use a larger target"
-    return question.answer(unknown, UNRESOLVED, None, words)
+def ask(unknown: str, question: Question, first: float = 2.0) -> Answer:
+    """The answer to a question; `first` is an n/d to start from."""
+    if question.learner == "attention" and question.target < RESOLVED:  # a tail that its sampled law does not contain
+        words = f"attention's forecast does not resolve losses below {RESOLVED:g}: use a larger target"
+        return question.answer(unknown, UNRESOLVED, None, words)
+    return samples_needed(question, first) if unknown == "n" else with_these_bags(unknown, question)
 
 
 def solve(
@@ -374,22 +366,15 @@ def solve(
         The criterion's value aimed at; needed unless "error" is the unknown.
     learner : str
         "attention", "pooled", "vectorized", "message_passing" or "optimal" (the Bayes limit), each at its best settings.
-    criterion : Criterion or str
-        What the target is; see `Criterion`.
-    loss : str or Loss
-        The training loss.
+    criterion, loss
+        As for `plan`.
 
     Returns
     -------
     Answer
         The value, or in words why there is none; for trained learners with the spread between training sets.
-
-    Raises
-    ------
-    ValueError
-        If an argument is missing, superfluous or out of its range.
     """
-    Task.require(task)
+    require_learnable(task, "to solve")
     if unknown not in UNKNOWNS:
         raise rejection("unknown", unknown, f"one of {', '.join(UNKNOWNS)}")
     if learner not in LEARNERS:
@@ -400,10 +385,6 @@ def solve(
             raise ValueError(f"{name} is to be solved for: leave out its value")
         if not asked_for and value is None and (name, unknown) != ("d", "n"):
             raise ValueError(f"{name} must be given to solve for {unknown}")
-    if task.positions.kind != "uniform":
-        raise ValueError(f"positions must be uniform to solve, got {task.positions.kind!r}; simulate instead")
-    if task.mean_strength == 0:
-        raise ValueError("strength must be positive: at 0 there is nothing to learn")
     judged = Criterion.of(criterion)
     n = None if n is None else whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS)
     d = None if d is None else whole_number("d", d, 2, MOST_DIMENSIONS)
@@ -418,12 +399,20 @@ def solve(
     return _simulated(answer, judged, loss)
 
 
+def require_learnable(task: Task, purpose: str) -> None:
+    """Refuse what is no task, and tasks that the theory of trained learners does not cover."""
+    Task.require(task)
+    if task.positions.kind != "uniform":
+        raise ValueError(f"positions must be uniform {purpose}, got {task.positions.kind!r}; simulate instead")
+    if task.mean_strength == 0:
+        raise ValueError(f"strength must be positive {purpose}: at 0 there is nothing to learn")
+
+
 def _expected(question: Question) -> Answer:
     """A learner's expected value of the criterion."""
     criterion = question.outlook.criterion
-    value = criterion.shown(
-        question.outlook.measured(question.learner, question.task, question.alpha, thorough=True).loss
-    )
+    measured = question.outlook.measured(question.learner, question.task, question.alpha, thorough=True)
+    value = criterion.shown(measured.loss)
     begin = f"{NAMES[question.learner]} is expected to reach"
     if question.learner == "optimal":
         begin = "no method is expected to beat"
@@ -444,20 +433,12 @@ def _at_solution(answer: Answer, unknown: str) -> Answer:
 def _simulated(answer: Answer, criterion: Criterion, loss: str | Loss) -> Answer:
     """The answer with the mean and the spread over training sets simulated there."""
     task, n, d = answer.task, answer.n, answer.d
-    if (
-        not answer.solved
-        or answer.learner not in TRAINED
-        or task is None
-        or n is None
-        or d is None
-        or n < 4 * LEAST_BAGS
-    ):
+    if not (answer.solved and answer.learner in TRAINED and task and n and d and n >= 4 * LEAST_BAGS):
         return answer
     settings = Outlook(criterion, loss, d).settings(answer.learner, task, n / d)
     losses = simulated_losses(task, settings.training, d, answer.learner, criterion)
     if not losses:
         return answer
-    mean = mean_loss(losses)
-    spread = mean.standard_error * math.sqrt(len(losses))
+    mean, spread = mean_loss(losses), float(np.std(losses, ddof=1))
     simulated = criterion.shown(mean.loss)
     return replace(answer, simulated=simulated, standard_error=mean.standard_error, spread=spread)

@@ -6,15 +6,14 @@ gamma (a closed form), the rate of the query's step is the one that gives k, and
 
     min over share, k, ridge of  loss(share, k, ridge),
 
-is minimised by Nelder and Mead's method on log loss in z = (logit share, log k, log ridge), on a fixed set of draws.
-
-With a dimension d the loss is the one to expect at n = alpha d and d, not in the limit (`forecast_at`): the search averages
-over the realised shares of positives in D0 and D1, and the ends of the search are then compared, and moved a little, with
-queries drawn at this size.
+is minimised by Nelder and Mead's method on log loss in z = (logit share, log k, log ridge), on a fixed set of draws. With a
+dimension d, the loss is the one to expect at n = alpha d and d (`forecast_at`): the search averages over the realised shares of
+positives in D0 and D1, and its ends are then compared, and moved a little, with queries drawn at this size.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,9 +21,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from .._core.roots import least_on_grid
 from ..laws.law import law_of_model
 from ..losses import Loss
 from ..task import Task
@@ -47,10 +47,6 @@ SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)  # search
 LEAST_BAGS = 4  # in D0 and in D1
 # Largest numbers of bags, dimensions, bags per dimension and strength: beyond, fixed points take minutes or lose digits.
 MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH = 10**9, 10**8, 100_000, 1000.0
-_STARTS = [(share, k, ridge) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0) for ridge in (0.03, 1.0)]
-_SIMPLEX = np.array([[0, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 1.2]])  # the search's first steps from a start, in z
-# Factors on (k, ridge) tried on queries drawn at the given size: the search uses their mean only.
-_MOVES = [(1.0, 3.0), (1.0, 1 / 3), (0.65, 1.0), (1.5, 1.0)]
 
 
 @dataclass(frozen=True)
@@ -88,6 +84,14 @@ class Settings:
         """The criterion's loss to expect."""
         return self.measured.loss
 
+    def classifier(self, **options: Any) -> Any:
+        """An `AttentionClassifier` with these settings; `options` are further parameters of it."""
+        from ..estimators import AttentionClassifier
+
+        t = self.training
+        chosen: dict[str, Any] = {"split": self.share, "sharpness": self.sharpness, "ridge": t.ridge}
+        return AttentionClassifier(**(chosen | {"eta_w": t.eta_w, "eta_b": t.eta_b, "loss": t.loss} | options))
+
 
 def mean_alignment(task: Task, training: Training, n0: int | None = None) -> tuple[float, float]:
     """(gamma, ||q2||) after the two steps, averaged over the realised share of positives among n0 bags (None: at pi)."""
@@ -105,9 +109,8 @@ def best_rates(
 ) -> tuple[float, float | str]:
     """(eta_w, eta_b): the first step's rates that give the largest mean cosine of the query with the signal.
 
-    At pi = 1/2 the limit does not depend on eta_b; at a given n0 it does, since the bias has to compensate for the realised
-    share of positives before the query is learnt. Centred residuals ("auto") are taken where they do better (unless `centred`
-    is false): with rare positives they do, while weak signals gain from a bias that leaves w1 in the query.
+    Centred residuals ("auto") are taken where they do better (unless `centred` is false): with rare positives they do, while
+    weak signals gain from a bias that leaves w1 in the query.
     """
 
     def cosine_at(eta_w: float, eta_b: float | str) -> float:
@@ -178,11 +181,13 @@ class _Search:
             start = [logit(near.share), math.log(max(near.sharpness, SHARPNESSES[0])), math.log(near.training.ridge)]
             starts = [np.clip(start, self.low, self.high)]
         else:
-            grid = [np.clip([logit(s), math.log(k), math.log(r)], self.low, self.high) for s, k, r in _STARTS]
+            places = itertools.product(logit([0.2, 0.5]), np.log([0.8, 2.0, 5.0]), np.log([0.03, 1.0]))
+            grid = [np.clip(place, self.low, self.high) for place in places]
             starts = sorted(grid, key=self.log_loss)[: 2 if thorough else 1]
         ends = []
         for start in starts:
-            simplex = start + _SIMPLEX * (1.0 if near is None else 0.5)
+            steps = np.array([[0, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 1.2]])  # the first
+            simplex = start + steps * (1.0 if near is None else 0.5)
             simplex = np.where(simplex > self.high, 2 * start - simplex, simplex)  # away from a bound
             options = {"maxfev": 80 if near is None else 20, "xatol": 0.05, "fatol": 1e-3, "initial_simplex": simplex}
             bounds = list(zip(self.low, self.high))
@@ -205,24 +210,17 @@ def tune_attention(
     Parameters
     ----------
     task : Task
-        The task.
+        What the data is.
     alpha : float
         n/d.
-    criterion : Criterion or str
-        What is minimised (its loss form).
-    loss : str or Loss
-        The training loss.
+    criterion, loss
+        As for `plan`; the criterion's loss form is minimised.
     d : int, optional
         Dimension: the loss is then the one to expect at n = alpha d and d. None: in the limit.
     near : Settings, optional
         Of a neighbouring problem, where the search then starts.
     thorough : bool
         Whether to search from two starts, try neighbours on queries drawn at this size, and forecast on many draws.
-
-    Returns
-    -------
-    Settings
-        The best settings found.
 
     Raises
     ------
@@ -236,12 +234,12 @@ def tune_attention(
 
 def _in_the_limit(search: _Search, z: np.ndarray, thorough: bool) -> Settings:
     training, gamma, k = search.training(z)
-    law, judged = attention_law(search.task, gamma, k), search.criterion
+    law = attention_law(search.task, gamma, k)
     if thorough:
         result = erm(law, training.alpha1, training.ridge, search.loss)
     else:
         result = solved(law.on_draws(POINTS // 4), training.alpha1, training.ridge, search.loss, search.near)
-    measured = judged.of_readout(result)
+    measured = search.criterion.of_readout(result)
     return Settings(training, measured, measured, training.alpha0 / search.alpha, k, gamma)
 
 
@@ -263,9 +261,10 @@ def _at_given_size(search: _Search, d: int, ends: list[np.ndarray], thorough: bo
     candidates = [search.training(z)[0] for z in ends]
     training = candidates[0]
     if thorough:
-        best = min((loss(candidate), i) for i, candidate in enumerate(candidates))
-        lowest, training = best[0], candidates[best[1]]
-        for k, ridge in _MOVES:
+        lowest, best = min((loss(candidate), i) for i, candidate in enumerate(candidates))
+        training = candidates[best]
+        # Their neighbours are tried because the search uses the mean of queries drawn at this size only.
+        for k, ridge in ((1.0, 3.0), (1.0, 1 / 3), (0.65, 1.0), (1.5, 1.0)):
             moved = training.but(eta_q=training.eta_q * k, ridge=float(np.clip(training.ridge * ridge, *RIDGES)))
             if (there := loss(moved)) < lowest:
                 lowest, training = there, moved
@@ -295,26 +294,13 @@ def tune_linear(
     ----------
     model : str
         "pooled" or "vectorized".
-    task : Task
-        The task.
-    alpha : float
-        n/d.
-    criterion : Criterion or str
-        What is minimised (its loss form).
-    loss : str or Loss
-        The training loss.
-    d : int, optional
-        Dimension: the loss is then the one to expect at n = alpha d and d. None: in the limit.
-
-    Returns
-    -------
-    Settings
-        With alpha1 = alpha and the best ridge.
+    task, alpha, criterion, loss, d
+        As for `tune_attention`.
     """
     law, judged = law_of_model(task, model), Criterion.of(criterion)
     near: np.ndarray | None = None
 
-    def training_at(log_ridge: float) -> Training:
+    def training(log_ridge: float) -> Training:
         return Training(loss, alpha0=alpha, alpha1=alpha, ridge=math.exp(log_ridge))
 
     def in_the_limit(log_ridge: float) -> Measured:
@@ -328,24 +314,9 @@ def tune_linear(
         if d is None:
             return in_the_limit(log_ridge)
         n = max(2, round(alpha * d))
-        averaged, near = averaged_readout(law, n, alpha, training_at(log_ridge), judged, near)
+        averaged, near = averaged_readout(law, n, alpha, training(log_ridge), judged, near)
         return Measured(averaged.loss, math.hypot(averaged.standard_error, remainder(averaged.loss, n, d)))
 
-    grid = np.log(np.geomspace(*RIDGES, 8))
-    losses = [measured(r).loss for r in grid[::-1]][::-1]
-    at = int(np.argmin(losses))
-    bounds = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
-    options = {"xatol": 0.05, "maxiter": 12}
-    end = minimize_scalar(lambda r: measured(r).loss, bounds=bounds, method="bounded", options=options)
-    log_ridge = float(end.x if end.fun <= losses[at] else grid[at])
-    return Settings(training_at(log_ridge), measured(log_ridge), in_the_limit(log_ridge))
-
-
-def staged_classifier(settings: Settings, **options: Any) -> Any:
-    """The estimator with a plan's settings; `options` are further parameters of `AttentionClassifier`."""
-    from ..estimators import AttentionClassifier
-
-    training = settings.training
-    chosen: dict[str, Any] = {"split": settings.share, "sharpness": settings.sharpness, "ridge": training.ridge}
-    chosen |= {"eta_w": training.eta_w, "eta_b": training.eta_b, "loss": training.loss}
-    return AttentionClassifier(**(chosen | options))
+    # From the largest ridge, where a fixed point is found at once.
+    place, _ = least_on_grid(lambda x: measured(-x).loss, -np.log(np.geomspace(*RIDGES[::-1], 8)), 0.02)
+    return Settings(training(-place), measured(-place), in_the_limit(-place))
