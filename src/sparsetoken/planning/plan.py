@@ -419,7 +419,7 @@ def expected_of(outlook: Outlook, learner: str, task: Task, alpha: float) -> Exp
         if mean is None:
             return row
         value, error = criterion.shown(mean.loss), mean.standard_error
-        simulation = {"simulated": value, "trials": DRAWS, "spread": error * math.sqrt(DRAWS)}
+        simulation: dict[str, Any] = {"simulated": value, "trials": DRAWS, "spread": error * math.sqrt(DRAWS)}
         return replace(row, value=value, standard_error=error, kind="finite size", **simulation)
     settings = outlook.settings(learner, task, alpha, thorough=True)
     measured, simulation = settings.measured, {}
