@@ -112,7 +112,7 @@ def test_the_words_about_joint_training_have_both_sides_with_their_errors():
     assert joint.gaps_left(tables) == pytest.approx(dict.fromkeys(joint.SIMULATED, 1 / 3))
     predicted, seen = joint.variant_ends(tables, "biased_start")[joint.SIMULATED[0]]
     assert predicted == pytest.approx(0.033) and abs(seen.value - 0.033) < 5 * seen.error < 1e-3
-    assert "33% to 33%" in joint.headline(tables) and "0.0330" in joint.headline(tables)
+    assert "33% to 33%" in joint.findings(tables) and "0.0330" in joint.findings(tables)
 
 
 def test_joint_against_simulation_that_is_off():

@@ -236,12 +236,13 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
 
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
     """Print the findings, the paper's results, the verdicts, the failures and the report's path; the exit code."""
+    from ..paper.page import first_sentences
     from ..paper.results import paper_lines
 
     rows = [row for outcome in outcomes for row in outcome.ledger]
     for outcome in outcomes if len(outcomes) <= 3 else ():  # of more, the report has them
-        if outcome.headline:
-            echo_text(outcome.headline)
+        if outcome.found:
+            echo_text(first_sentences(outcome.found))
     if rows:
         echo_list(dict(paper_lines(rows)))
         if verbose:

@@ -202,7 +202,7 @@ def _equations(rows: Sequence[LedgerRow]) -> Section:
 def _headlines(outcomes: Iterable[StudyOutcome]) -> str:
     items = []
     for outcome in outcomes:
-        name, found = escape(outcome.study.name), outcome.headline or first_sentences(outcome.found or "")
+        name, found = escape(outcome.study.name), first_sentences(outcome.found or "")
         marks = " ".join(_verdict(row, words=False) for row in outcome.ledger)
         items.append(f"<li><a href='#{name}'><b>{_prose(outcome.study.title)}</b></a> {marks}<br>{_prose(found)}</li>")
     return f"<ul class='claims'>{''.join(items)}</ul>"

@@ -41,7 +41,6 @@ class StudyOutcome:
     ledger: Sequence[LedgerRow]
     summary: RunSummary
     problems: list[str]
-    headline: str | None = None
 
 
 def run_studies(
@@ -68,10 +67,9 @@ def run_studies(
         tables = build_tables(trials, store)
         panels, bad_figure = attempt(f"figure of study {study.name!r}", made_from, study.draw, tables)
         found, bad_words = attempt(f"findings of study {study.name!r}", made_from, study.findings, tables)
-        short, bad_headline = attempt(f"headline of study {study.name!r}", made_from, study.headline, tables)
         judged = ledger(study.name, study.claims, tables)
-        problems = [problem for problem in (bad_figure, bad_words, bad_headline) if problem]
-        outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, batch.summary, problems, short))
+        problems = [problem for problem in (bad_figure, bad_words) if problem]
+        outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, batch.summary, problems))
     return outcomes
 
 

@@ -151,15 +151,13 @@ class Study:
     draw : callable or None
         Tables -> panels of the figure.
     findings : callable or None
-        Tables -> the findings, as sentences made from the numbers.
+        Tables -> the findings, as sentences made from the numbers; the terminal and the report's opening show the first ones.
     claims : sequence of Claim
         Judged on the tables.
     cost : mapping
         Size -> CPU seconds, measured once, for the listing.
     notes : str
         Shown in the report, in small type.
-    headline : callable or None
-        Tables -> its finding in a sentence or two, for the report's opening; by default the first sentence of the findings.
     """
 
     name: str
@@ -171,7 +169,6 @@ class Study:
     claims: Sequence[Claim] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
     notes: str = ""
-    headline: Callable[[Tables], str] | None = None
 
     def __post_init__(self):
         check_name("name", self.name)

@@ -104,6 +104,11 @@ def decided(holds: Any, *words: str) -> Judgement:
     return Judgement("confirmed" if holds else "refuted", *words)
 
 
+def provided(holds: Any, judged: Judgement) -> Judgement:
+    """A judgement that is refuted unless something else holds as well."""
+    return judged if holds else replace(judged, verdict="refuted")
+
+
 def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
     """The slope of exact numbers: its scatter is small, and the tolerance allows for the approach to the limit."""
     verdict = within_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, tolerance)
