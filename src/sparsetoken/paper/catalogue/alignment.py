@@ -24,10 +24,10 @@ from ...study.criteria import (
     means_of,
     select,
 )
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import quantile, worst
 from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
-from .common import Resolution, both, listed, ordered, pair
+from .common import Resolution, both, listed, ordered, pair, study
 from .figures import largest, overlay
 
 
@@ -122,16 +122,7 @@ def alignment_findings(tables: Tables) -> str:
     )
 
 
-alignment = Study(
-    name="alignment",
-    title="Two gradient steps align the query with the signal",
-    question="One gradient step on readout and bias, one on the query, from zero: how well does the query point along the "
-    "hidden signal, and how fast does it get there with more samples? (L = 10, R = 3, π = 0.2, θ = 6, all η = 0.5, logistic.)",
-    grids=alignment_grids,
-    draw=draw_alignment,
-    findings=alignment_findings,
-    claims=(cosines_exact, align, rate),
-)
+alignment = study("alignment", alignment_grids, draw_alignment, alignment_findings, (cosines_exact, align, rate))
 
 
 # The study `anti-alignment`.
@@ -258,14 +249,10 @@ def anti_alignment_findings(tables: Tables) -> str:
     )
 
 
-anti_alignment = Study(
-    name="anti-alignment",
-    title="Anti-alignment: when the query turns away from the signal",
-    question="With rare positives and a badly set bias step the query can point away from the signal. Where exactly, over the "
-    "bias's learning rate η_b and the prevalence π, and what does it cost? (L = 40, R = 2, θ = 2, α₀ = 3, η_w = 1, logistic; "
-    "trained: L = 10, R = 1, θ = 3, α₀ = 400, α₁ = 8, η_b = 0.)",
-    grids=anti_alignment_grids,
-    draw=draw_anti_alignment,
-    findings=anti_alignment_findings,
-    claims=(boundary, above_half, above_constant),
+anti_alignment = study(
+    "anti-alignment",
+    anti_alignment_grids,
+    draw_anti_alignment,
+    anti_alignment_findings,
+    (boundary, above_half, above_constant),
 )

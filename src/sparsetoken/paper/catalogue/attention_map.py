@@ -11,9 +11,9 @@ from ...plotting.panels import Histogram, Layer, Line, Panel, Points
 from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ..results import ALIGNMENT, TEST_ERROR
-from .common import OURS, STATED, TEN_TOKENS, Resolution, both, decided, exact, listed, ordered, pair, power_law
+from .common import OURS, STATED, TEN_TOKENS, Resolution, both, decided, exact, listed, ordered, pair, power_law, study
 from .figures import GREY, largest, level, overlay, spots
 
 SHARPNESS = 2.0
@@ -186,15 +186,6 @@ def findings(tables: Tables) -> str:
     )
 
 
-attention_map = Study(
-    name="attention-map",
-    title="The attention map before and after the two steps",
-    question="How much attention falls on the signal token after two gradient steps, in positive and in negative bags, and "
-    "what is left of it when the two steps have few samples? (L = 10, R = 1, π = 0.5, θ = 3, logistic; η_q such that "
-    f"k = {SHARPNESS:g} in the limit. Errors are at θ = 5.)",
-    notes="Fresh bags are drawn token by token.",
-    grids=grids,
-    draw=draw,
-    findings=findings,
-    claims=(law_exact, amplifies, unaligned, few_errors, starved, regime),
+attention_map = study(
+    "attention-map", grids, draw, findings, (law_exact, amplifies, unaligned, few_errors, starved, regime)
 )

@@ -18,10 +18,10 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, OTHER_COLOURS, colour, marker, plain_number
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, limits_of, near, predictions_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import equal_verdict, quantile, worst
 from ..results import CAPACITY, TEST_ERROR, checked, stated_of
-from .common import ALIKE, MODELS, OURS, Resolution, decided, exact, listed, ordered, pair, power_law, provided
+from .common import ALIKE, MODELS, OURS, Resolution, decided, exact, listed, ordered, pair, power_law, provided, study
 from .figures import GREY, estimates, level, overlay
 
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
@@ -201,18 +201,8 @@ def capacity_findings(tables: Tables) -> str:
     )
 
 
-capacity = Study(
-    name="capacity",
-    title="Capacity: how many samples can be separated",
-    question="Up to how many samples α* d does the readout separate its training data perfectly, for the three classifiers? "
-    "(L = 10, R = 1 and more, π = 0.5, θ = 3; attention with cosine 0.8 and k = 1.)",
-    notes="Each draw is one endless sequence of samples, cut where it stops being separable; the share of draws that get "
-    "beyond α is the probability of separable data at α. Both answers are certified: by a separating hyperplane, or by dual "
-    "weights that exclude one.",
-    grids=capacity_grids,
-    draw=draw_capacity,
-    findings=capacity_findings,
-    claims=(*map(threshold, MODELS), capacity_order, denser),
+capacity = study(
+    "capacity", capacity_grids, draw_capacity, capacity_findings, (*map(threshold, MODELS), capacity_order, denser)
 )
 
 
@@ -365,16 +355,12 @@ def query_capacity_findings(tables: Tables) -> str:
     )
 
 
-query_capacity = Study(
-    name="query-capacity",
-    title="Capacity grows with the query's alignment",
-    question="How many samples can be separated with a query of cosine γ with the signal, and where is that fewer than with "
-    "pooled tokens? And with the query that the two steps give? (L = 10, R = 1, π = 0.5, θ = 4, k = 2.)",
-    notes="Crossings are medians over draws, each an endless sequence of samples that is cut where it stops being separable.",
-    grids=query_capacity_grids,
-    draw=draw_query_capacity,
-    findings=query_capacity_findings,
-    claims=(crossings_exact, grows, misaligned, cosine_governs, trained_capacity),
+query_capacity = study(
+    "query-capacity",
+    query_capacity_grids,
+    draw_query_capacity,
+    query_capacity_findings,
+    (crossings_exact, grows, misaligned, cosine_governs, trained_capacity),
 )
 
 
@@ -532,13 +518,10 @@ def transition_findings(tables: Tables) -> str:
     )
 
 
-transition = Study(
-    name="transition",
-    title="The training loss at capacity: a transition",
-    question="In the limit the training loss is zero below the capacity α*, positive above it. How sharp is that at finite d "
-    f"and with some ridge? (L = 10, R = 1, π = 0.5, θ = 3; attention with cosine 0.8 and k = 1, α* = {STAR:g}.)",
-    grids=transition_grids,
-    draw=draw_transition,
-    findings=transition_findings,
-    claims=(transition_exact, zero_below, max_margin, sharpens),
+transition = study(
+    "transition",
+    transition_grids,
+    draw_transition,
+    transition_findings,
+    (transition_exact, zero_below, max_margin, sharpens),
 )

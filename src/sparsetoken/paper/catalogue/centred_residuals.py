@@ -10,9 +10,9 @@ from ...plotting.panels import Layer, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import larger, means_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import OURS, Resolution, decided, exact, listed, ordered, pair
+from .common import OURS, Resolution, decided, exact, listed, ordered, pair, study
 from .figures import GREY, largest, level, overlay
 
 BIAS: dict[str, Any] = {"plain": 1.0, "centred": "auto"}  # eta_b of each
@@ -195,14 +195,6 @@ def findings(tables: Tables) -> str:
     )
 
 
-centred = Study(
-    name="centred",
-    title="Centred residuals: the bias refitted before each step",
-    question="Does a bias that makes the residuals sum to zero before each of the two steps keep the query from turning away, "
-    "and what does staged attention gain? (L = 40, R = 2, θ = 2, α₀ = 3, η_w = 1, logistic; random tasks with L = 3 to 300, "
-    "θ = 1 to 8, π = 0.03 to 0.5, α₀ = 0.3 to 10, three losses, α₁ = 2, λ = 0.1.)",
-    grids=grids,
-    draw=draw,
-    findings=findings,
-    claims=(exact_cosine, no_turning, what_is_left, rare_gains, never_worse, best_of_all),
+centred = study(
+    "centred", grids, draw, findings, (exact_cosine, no_turning, what_is_left, rare_gains, never_worse, best_of_all)
 )

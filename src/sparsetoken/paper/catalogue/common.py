@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ...plotting.panels import Panel
 from ...study.claims import Claim, Judgement, Source, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_slope, larger, predictions_of
 from ...study.kinds.dynamics import REPLICATES
+from ...study.study import Grid, Study
 from ...study.verdicts import format_value, quantile, within_verdict, worst
+from . import STUDIES
 
 # The task of most figures: one signal token in ten, balanced classes.
 TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
@@ -40,6 +43,18 @@ class Resolution:
 OPEN = Source(source="ours", reference="open question of the paper")
 OURS = Source(source="ours", reference="docs/theory.md")
 STATED = Source(source="commonly stated", reference="")
+
+
+def study(
+    name: str,
+    grids: Mapping[str, Sequence[Grid]],
+    draw: Callable[[Tables], Sequence[Panel]],
+    findings: Callable[[Tables], str],
+    claims: Sequence[Claim],
+) -> Study:
+    """The study of that name, with its title, question and notes from `studies.toml`."""
+    title, question, notes = (STUDIES[name].get(key, "") for key in ("title", "question", "notes"))
+    return Study(name, title, question, grids, draw, findings, claims, notes=notes)
 
 
 def exact(

@@ -17,9 +17,9 @@ from ...plotting.panels import Layer, Line, Panel, Rule
 from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ..results import MISALIGNED, TEST_ERROR, checked
-from .common import MODELS, OURS, TEN_TOKENS, decided, exact, listed, ordered, pair
+from .common import MODELS, OURS, TEN_TOKENS, decided, exact, listed, ordered, pair, study
 from .figures import by_model, first_crossing, largest, level, spots
 
 SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
@@ -115,17 +115,8 @@ def fig1_findings(tables: Tables) -> str:
     )
 
 
-fig1 = Study(
-    name="fig1",
-    title="Attention, pooling and the vectorized classifier",
-    question="How do test error and training loss fall with the number of samples, and does the asymptotic theory give them "
-    "exactly? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻⁵, logistic, α₀ = 2.)",
-    notes="Learning rates: η_w = η_b = 1, η_q = 28, β = 1, so that the inverse temperature of the trained softmax is about 2; "
-    "with η_q = 1 it would be 0.07, which is pooling.",
-    grids=fig1_grids,
-    draw=draw_fig1,
-    findings=fig1_findings,
-    claims=(*map(error_exact, MODELS), *map(loss_exact, MODELS), denser),
+fig1 = study(
+    "fig1", fig1_grids, draw_fig1, fig1_findings, (*map(error_exact, MODELS), *map(loss_exact, MODELS), denser)
 )
 
 
@@ -210,16 +201,7 @@ def positions_findings(tables: Tables) -> str:
     )
 
 
-positions = Study(
-    name="positions",
-    title="Moving against fixed positions",
-    question="If the signal always sits at the same tokens, does attention's advantage over the vectorized classifier vanish? "
-    "(L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻³, logistic, α₀ = 2, k = 1.96.)",
-    grids=positions_grids,
-    draw=draw_positions,
-    findings=positions_findings,
-    claims=(positions_exact, vanishes),
-)
+positions = study("positions", positions_grids, draw_positions, positions_findings, (positions_exact, vanishes))
 
 
 # The study `misalignment`.
@@ -324,14 +306,6 @@ def misalignment_findings(tables: Tables) -> str:
     )
 
 
-misalignment = Study(
-    name="misalignment",
-    title="A misaligned query: where attention loses to pooling",
-    question="The readout is trained well, but the query points in a direction of cosine γ with the signal. What is the test "
-    "error, with few and with unlimited samples, and where is pooling better? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻³, "
-    "logistic, k = 2.)",
-    grids=misalignment_grids,
-    draw=draw_misalignment,
-    findings=misalignment_findings,
-    claims=(misaligned_exact, loses, soft),
+misalignment = study(
+    "misalignment", misalignment_grids, draw_misalignment, misalignment_findings, (misaligned_exact, loses, soft)
 )

@@ -10,9 +10,9 @@ from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
 from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, means_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ..results import TEST_ERROR
-from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair
+from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair, study
 from .figures import level, overlay
 
 BASE = {
@@ -224,20 +224,10 @@ def findings(tables: Tables) -> str:
     )
 
 
-hyperparameters = Study(
-    name="hyperparameters",
-    title="Hyperparameters: maps and guidelines",
-    question="How do error and alignment depend on β, λ, the three learning rates and the split of the samples, and what "
-    "follows for tuning? (L = 10, R = 1, θ = 5, logistic; π = 0.5, and 0.2 for the bias's learning rate.)",
-    grids=grids,
-    draw=draw,
-    findings=findings,
-    claims=(
-        maps_exact,
-        split_interior,
-        finite_sharpness,
-        small_step,
-        large_beta,
-        large_beta_joint,
-    ),
+hyperparameters = study(
+    "hyperparameters",
+    grids,
+    draw,
+    findings,
+    (maps_exact, split_interior, finite_sharpness, small_step, large_beta, large_beta_joint),
 )

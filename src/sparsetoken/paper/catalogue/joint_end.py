@@ -11,9 +11,9 @@ from ...plotting.panels import Line, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, means_of, near, predictions_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid
 from ...study.verdicts import worst
-from .common import OPEN, TEN_TOKENS, exact, listed, ordered, pair
+from .common import OPEN, TEN_TOKENS, exact, listed, ordered, pair, study
 from .figures import largest, level
 
 ALPHA = 2.0
@@ -275,28 +275,15 @@ def findings(tables: Tables) -> str:
     )
 
 
-joint_end = Study(
-    name="joint-end",
-    title="Where joint training ends",
-    question="Query, readout and bias descend together until nothing moves. Where is that, is it where staged training ends, "
-    f"how far is it from the Bayes limit, and does the start matter? (L = 10, R = 1, θ = 5, α = {ALPHA:g} unless said.)",
-    notes="Theory: `theory.statics`; simulation: L-BFGS from zero to convergence.",
-    grids={
+joint_end = study(
+    "joint-end",
+    {
         "quick": grids([0.6, 2.0], [200], 20, {"bags": 512, "replicates": 8}, {"bags": 256, "replicates": 2}),
         "full": grids(
             [0.6, 2.0, 4.0], [200, 400], 24, {"bags": 2048, "replicates": 8}, {"bags": 1024, "replicates": 4}
         ),
     },
-    draw=draw,
-    findings=findings,
-    claims=(
-        end_exact,
-        not_staged,
-        bias,
-        cure,
-        estimate,
-        near_bayes,
-        two_ends,
-        trap,
-    ),
+    draw,
+    findings,
+    (end_exact, not_staged, bias, cure, estimate, near_bayes, two_ends, trap),
 )

@@ -14,9 +14,9 @@ from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, theory_of
+from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
 from .figures import level, overlay, spots
 
 STEPS = 30
@@ -300,16 +300,10 @@ def findings(tables: Tables) -> str:
     )
 
 
-joint = Study(
-    name="joint",
-    title="Joint training: everything at once, on all samples",
-    question="Gradient descent on query, readout and bias together, with all n = αd samples in every step, from zero: where is "
-    "it better than staged training, which spends half of the samples on two steps for the query and the other half on a "
-    f"convex readout? (L = 10, R = 1, π = 0.5, θ = 5; rates 1, 1, ½ for {STEPS} steps.)",
-    notes="Staged training has the best of the ridges listed in its table; joint descent has one decay for all α, chosen on "
-    "the theory at α = 2.",
-    grids=grids,
-    draw=draw,
-    findings=findings,
-    claims=(steps_exact, overfits, undecayed_loses, alike, variants_exact, delayed, nearer, same_order, measured_gain),
+joint = study(
+    "joint",
+    grids,
+    draw,
+    findings,
+    (steps_exact, overfits, undecayed_loses, alike, variants_exact, delayed, nearer, same_order, measured_gain),
 )

@@ -12,9 +12,22 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import ALIKE, FULL_BAGS, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, exact, listed, ordered, pair, theory_of
+from .common import (
+    ALIKE,
+    FULL_BAGS,
+    OURS,
+    QUICK_BAGS,
+    TEN_TOKENS,
+    Resolution,
+    exact,
+    listed,
+    ordered,
+    pair,
+    study,
+    theory_of,
+)
 from .figures import estimates, overlay, spots
 
 
@@ -119,16 +132,7 @@ def limits_findings(tables: Tables) -> str:
     )
 
 
-limits = Study(
-    name="limits",
-    title="Limits: what is possible at all",
-    question="How far are staged attention and pooling from the information-theoretic optimum, can a fast algorithm reach it, "
-    "and where is it out of reach? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻², logistic; right: L = 1000.)",
-    grids=limits_grids,
-    draw=draw_limits,
-    findings=limits_findings,
-    claims=(unbeaten, reached, hard),
-)
+limits = study("limits", limits_grids, draw_limits, limits_findings, (unbeaten, reached, hard))
 
 
 # The study `mechanisms`.
@@ -320,17 +324,12 @@ def mechanisms_findings(tables: Tables) -> str:
     )
 
 
-mechanisms = Study(
-    name="mechanisms",
-    title="Mechanisms and losses",
-    question="Sparsemax, the softmax over the two largest scores, hard max, elementwise weights, log-sum-exp; logistic, "
-    "smoothed hinge, square and exponential loss: which comes closest to the Bayes limit on as many samples, and why? (L = 10, "
-    "R = 1, π = 0.5, θ = 5, α = 4 in all.)",
-    notes="Settings were chosen at θ = 4.5. Hard max and the sparse rules have the same two-step query as softmax attention.",
-    grids=mechanisms_grids,
-    draw=draw_mechanisms,
-    findings=mechanisms_findings,
-    claims=(
+mechanisms = study(
+    "mechanisms",
+    mechanisms_grids,
+    draw_mechanisms,
+    mechanisms_findings,
+    (
         mechanisms_exact,
         softmax_below(
             "sparse-gains-nothing",

@@ -12,9 +12,9 @@ from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import equal_verdict, format_value, greater_verdict, quantile, worst
-from .common import OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair
+from .common import OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair, study
 from .figures import GREY, level, spots
 
 NEAREST, FURTHEST = 10, 1000  # tokens per bag: those of the training, and a hundred times as many
@@ -111,15 +111,8 @@ def lengths_findings(tables: Tables) -> str:
     )
 
 
-lengths = Study(
-    name="lengths",
-    title="Length generalisation: trained on short bags, tested on long ones",
-    question="Attention is trained on bags of ten tokens and tested on bags of up to a thousand. What does it lose, and is it "
-    "the threshold, the sharpness or the query that is to blame? (R = 1, π = 0.5, θ = 5, α₀ = α₁ = 2, λ = 10⁻², logistic.)",
-    grids=lengths_grids,
-    draw=draw_lengths,
-    findings=lengths_findings,
-    claims=(lengths_exact, threshold_first, ranking_survives),
+lengths = study(
+    "lengths", lengths_grids, draw_lengths, lengths_findings, (lengths_exact, threshold_first, ranking_survives)
 )
 
 
@@ -333,14 +326,10 @@ def long_findings(tables: Tables) -> str:
     )
 
 
-long_bags = Study(
-    name="long-bags",
-    title="Long bags: length proportional to dimension",
-    question="The paper lets the dimension grow at a fixed length. What do two gradient steps find when bags have L = d/4 to "
-    "8 d tokens, with plain steps and with centred residuals? (R = 1, θ = τ L^(1/3), τ = 0.8 at π = 0.5 and 1.1 at π = 0.2, "
-    "α₀ = 4, logistic; readout: α₁ = 2, λ = 0.1, k = 3.)",
-    grids=long_grids,
-    draw=draw_long,
-    findings=long_findings,
-    claims=(law_holds, share_decides, limit_holds, centred_settles, rare_turn, error_holds),
+long_bags = study(
+    "long-bags",
+    long_grids,
+    draw_long,
+    long_findings,
+    (law_holds, share_decides, limit_holds, centred_settles, rare_turn, error_holds),
 )

@@ -13,9 +13,9 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, REFERENCE, colour, label, marker
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import format_value, worst
-from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair
+from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair, study
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
 CLASSIFIERS = ["attention", "elementwise", "pooled", "vectorized"]
@@ -239,15 +239,10 @@ def findings(tables: Tables) -> str:
     )
 
 
-universality = Study(
-    name="universality",
-    title="Universality: noise that is not white and Gaussian",
-    question="The theory's noise is white and Gaussian. Which of its curves hold for independent entries of other laws, for "
-    "coloured noise, and for real tokens (handwritten digits, patches of photographs, words of a manual)? Real tokens are "
-    "whitened, so that only what is not Gaussian in them can matter. (L = 10, R = 1, π = 0.5, θ = 5, α₀ = α₁ = 2, λ = 10⁻², "
-    "logistic.)",
-    grids=grids,
-    draw=draw,
-    findings=findings,
-    claims=(entries_exact, sparse_slow, coloured_exact, real_pooling, real_attention, together),
+universality = study(
+    "universality",
+    grids,
+    draw,
+    findings,
+    (entries_exact, sparse_slow, coloured_exact, real_pooling, real_attention, together),
 )

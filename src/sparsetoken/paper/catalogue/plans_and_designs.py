@@ -18,7 +18,7 @@ from ...plotting.panels import Layer, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from .common import (
     FEW_BAGS,
     FULL_BAGS,
@@ -31,6 +31,7 @@ from .common import (
     exact,
     listed,
     ordered,
+    study,
 )
 from .figures import GREY
 
@@ -139,17 +140,8 @@ def guidelines_findings(tables: Tables) -> str:
     )
 
 
-guidelines = Study(
-    name="guidelines",
-    title="Guidelines: weak, rare, long",
-    question=f"With α = {ALPHA:g} samples per dimension in all: which split of the samples, learning rates, sharpness and "
-    "ridge does the planner advise when the signal is weak, positives are rare or bags are long, and do its promises hold in "
-    "simulation?",
-    notes="Settings are chosen by the planner at the given n and d without any simulation; β = 1, so that k = ‖q₂‖.",
-    grids=guidelines_grids,
-    draw=draw_guidelines,
-    findings=guidelines_findings,
-    claims=(hold, pays, more_for_the_query),
+guidelines = study(
+    "guidelines", guidelines_grids, draw_guidelines, guidelines_findings, (hold, pays, more_for_the_query)
 )
 
 
@@ -293,16 +285,6 @@ def designed_findings(tables: Tables) -> str:
     )
 
 
-designed = Study(
-    name="designed",
-    title="Training designed by theory",
-    question="The exact dynamics can be differentiated with respect to every rate, decay, the momentum and the sharpness. How "
-    "close to the Bayes limit does joint attention come with schedules found so, in at most 30 steps, and do they hold at "
-    "finite d?",
-    notes="The schedules, and staged training's split, rates and ridge, were found once by theory.design and the planner and "
-    "are stored; here they are followed.",
-    grids=designed_grids,
-    draw=draw_designed,
-    findings=designed_findings,
-    claims=(designs_hold, needs_size, near_the_limit),
+designed = study(
+    "designed", designed_grids, draw_designed, designed_findings, (designs_hold, needs_size, near_the_limit)
 )

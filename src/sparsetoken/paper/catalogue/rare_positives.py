@@ -10,9 +10,9 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import within_verdict, worst
-from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, listed, ordered, theory_of
+from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, listed, ordered, study, theory_of
 from .figures import estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
@@ -223,15 +223,10 @@ def findings(tables: Tables) -> str:
     )
 
 
-rare = Study(
-    name="rare",
-    title="Rare positives: losses and weights",
-    question="Logistic, smoothed hinge, square and exponential loss, weights of the rare class, focal weighting: which comes "
-    "closest to the Bayes limit where one bag in twenty is positive, and what does a weight act on? (L = 10, R = 1, π = 0.05, "
-    "θ = 4.75, α₀ = α₁ = 4.)",
-    notes="Rates of the bias, ridges and criteria were chosen at θ = 4.5, 5 and 5.5, on other seeds.",
-    grids=grids,
-    draw=draw,
-    findings=findings,
-    claims=(auc_exact, weights_align, threshold_only, weight_sets_threshold, focal_gains_nothing),
+rare = study(
+    "rare",
+    grids,
+    draw,
+    findings,
+    (auc_exact, weights_align, threshold_only, weight_sets_threshold, focal_gains_nothing),
 )

@@ -11,7 +11,7 @@ from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, predictions_of
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from .common import (
     FEW_BAGS,
     FULL_BAGS,
@@ -23,6 +23,7 @@ from .common import (
     listed,
     ordered,
     pair,
+    study,
     theory_of,
 )
 from .figures import estimates, overlay, spots
@@ -128,19 +129,7 @@ def reuse_findings(tables: Tables) -> str:
     )
 
 
-reuse = Study(
-    name="reuse",
-    title="Data reuse: the same samples for the query and for the readout",
-    question="The staged theory needs D₀ and D₁ to be disjoint. What if the two steps and the readout use the same n = αd "
-    "samples: is it better than halving them, and how wrong is the theory of the split? (L = 10, R = 1, π = 0.5, θ = 5, λ = "
-    f"{RIDGE:g}, η_q = {ETA_Q:g}, logistic.)",
-    notes=f"The exact line is the trajectory theory: two steps, then {READOUT_STEPS} steps of gradient descent with momentum "
-    "in place of the convex readout, all on one data set.",
-    grids=reuse_grids,
-    draw=draw_reuse,
-    findings=reuse_findings,
-    claims=(reuse_exact, beats_the_split, pessimistic),
-)
+reuse = study("reuse", reuse_grids, draw_reuse, reuse_findings, (reuse_exact, beats_the_split, pessimistic))
 
 
 # The study `query-steps`.
@@ -256,16 +245,6 @@ def query_steps_findings(tables: Tables) -> str:
     )
 
 
-query_steps = Study(
-    name="query-steps",
-    title="More query steps: on short bags and at a large rate, returns stop at two",
-    question="The two-step query comes from one gradient step after one step of the readout. Does it pay to go on, readout "
-    "step and query step in turn on the same D₀, before the readout is fitted on new data? (L = 10, R = 1, π = 0.5, θ = 5, "
-    f"η_q = {RATE:g}, λ = {RIDGE:g}, α₀ = α₁ = α.)",
-    notes=f"The readout on D₁ is {READOUT_STEPS} steps of gradient descent with momentum. Runs scatter widely after many "
-    "rounds, so that theory and simulation are compared after one and two.",
-    grids=query_steps_grids,
-    draw=draw_query_steps,
-    findings=query_steps_findings,
-    claims=(cosines_exact, falls, best_at_two),
+query_steps = study(
+    "query-steps", query_steps_grids, draw_query_steps, query_steps_findings, (cosines_exact, falls, best_at_two)
 )

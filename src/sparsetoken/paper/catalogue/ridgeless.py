@@ -24,9 +24,9 @@ from ...study.criteria import (
     means_of,
     select,
 )
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ..results import RATES
-from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair
+from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, study
 from .figures import by_model, largest
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
@@ -131,17 +131,7 @@ def rates_findings(tables: Tables) -> str:
     )
 
 
-rates = Study(
-    name="rates",
-    title="The error approaches its limit like 1/α₁",
-    question="With the square loss and no ridge: how fast does the test error of the three classifiers fall to its limit at "
-    "infinitely many samples? (L = 10, R = 1, π = 0.5, θ = 5; attention with cosine 0.9 and k = 2.)",
-    notes="Simulations use λ = 10⁻⁹ in place of zero. The limit that is subtracted is the theory's.",
-    grids=rates_grids,
-    draw=draw_rates,
-    findings=rates_findings,
-    claims=tuple(map(slope, MODELS)),
-)
+rates = study("rates", rates_grids, draw_rates, rates_findings, tuple(map(slope, MODELS)))
 
 
 # The study `interpolation`.
@@ -281,15 +271,10 @@ def interpolation_findings(tables: Tables) -> str:
     )
 
 
-interpolation = Study(
-    name="interpolation",
-    title="The interpolation peak, and the laws of the margins",
-    question="What happens to the ridgeless square loss where the number of samples equals the number of weights, and does the "
-    "theory give not only averages but the whole distribution of training and test margins? (L = 10, R = 1, π = 0.5, θ = 5; "
-    "cosine 0.9, k = 2.)",
-    notes="Simulations use λ = 10⁻⁹ in place of zero.",
-    grids=interpolation_grids,
-    draw=draw_interpolation,
-    findings=interpolation_findings,
-    claims=(away_exact, peak, margin_laws, leave_one_out),
+interpolation = study(
+    "interpolation",
+    interpolation_grids,
+    draw_interpolation,
+    interpolation_findings,
+    (away_exact, peak, margin_laws, leave_one_out),
 )

@@ -17,7 +17,7 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, judge_slope, limits_of, select
-from ...study.study import Grid, Study, sized
+from ...study.study import Grid, sized
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
 from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 from .common import (
@@ -34,6 +34,7 @@ from .common import (
     pair,
     provided,
     sharp,
+    study,
 )
 from .figures import GREY, by_model, first_crossing
 
@@ -420,17 +421,12 @@ def scaling_findings(tables: Tables) -> str:
     )
 
 
-scaling = Study(
-    name="scaling",
-    title="How strong must the signal be as bags grow longer?",
-    question=f"What strength θ gives {TARGET:.0%} test error in bags of L tokens: for each mechanism when the direction of the "
-    "signal is known, and for the trained classifiers? (R = 1, π = 0.5; trained: logistic, α₀ = α₁ = 4, k = √(2 log L), "
-    "λ = 0.01/L, linear classifiers given all samples.)",
-    notes="The ridge falls like 1/L so that it means the same at every length, the pooled features being of size 1/√L.",
-    grids=scaling_grids,
-    draw=draw_scaling,
-    findings=scaling_findings,
-    claims=(
+scaling = study(
+    "scaling",
+    scaling_grids,
+    draw_scaling,
+    scaling_findings,
+    (
         power("linear-known", "With a known signal linear classifiers need θ ~ √L", "pooled", 0.5, LINEAR),
         sharp_attention,
         fixed_attention,
@@ -540,14 +536,10 @@ def fixed_strength_findings(tables: Tables) -> str:
     )
 
 
-fixed_strength = Study(
-    name="fixed-strength",
-    title="Longer bags at one strength",
-    question="The strength of the signal stays as it is and bags grow longer. What happens to the test error of attention, "
-    "pooled and vectorized classifiers on as many samples? (R = 1, π = 0.5, θ = 6, α₀ = α₁ = 2, logistic, "
-    "λ = 10⁻²/L, k = √(2 log L).)",
-    grids=fixed_strength_grids,
-    draw=draw_fixed_strength,
-    findings=fixed_strength_findings,
-    claims=(errors_exact, error_order, longer),
+fixed_strength = study(
+    "fixed-strength",
+    fixed_strength_grids,
+    draw_fixed_strength,
+    fixed_strength_findings,
+    (errors_exact, error_order, longer),
 )
