@@ -55,7 +55,7 @@ def tables(
         "bayes": pd.DataFrame([{**task, "test_error": bayes} for task in study.TASKS]),
         "branches": pd.DataFrame(branches),
         "trapped": pd.DataFrame({"alpha": [0.6, 2.0], "coexist": both, "overlap[w]": zero}),
-        "possible": pd.DataFrame({"alpha": study.ALPHAS, "hard": hard, "overlap": 0.8}),
+        "possible": pd.DataFrame({"alpha": [0.1, 0.6, 2.0], "hard": hard, "overlap": 0.8}),
         "zero": overlaps(zero),
         "planted": overlaps(planted),
     }
