@@ -7,17 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Layer, Panel, Points
-from ...plotting.style import AXES, OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import larger, means_of, select
+from ...study.criteria import means_of, select
 from ...study.study import Grid, sized
-from ...study.verdicts import worst
-from .common import OURS, Resolution, decided, exact, listed, ordered, pair, study
+from .common import MODES, OURS, Resolution, decided, exact, listed, ordered, pair, provided, study
 from .figures import GREY, largest, level, overlay
 
-BIAS: dict[str, Any] = {"plain": 1.0, "centred": "auto"}  # eta_b of each
-NAMES = {"plain": "plain steps", "centred": "centred residuals", "tuned": "plain steps at their best rates"}
-SHADES = {"plain": OTHER_COLOURS[1], "centred": colour("attention"), "tuned": OTHER_COLOURS[3]}
+NAMES = {mode: name for mode, (_, name, _) in MODES.items()} | {"tuned": "plain steps at their best rates"}
 LOSSES = ["logistic", "square"]  # of a first step that is too long
 SLIGHT = 0.002  # of the test error: more than its standard errors
 
@@ -53,7 +50,7 @@ def grids(sizes: list[int], repeats: int, tasks: int, trained: tuple[int, int]) 
         **{"length": 4, "sparsity": 2, "strength": 4.0, "prevalence": 0.4},
         **{"alpha0": 50.0, "eta_b": "auto", "eta_q": 1.0},
     }
-    for mode, eta_b in BIAS.items():
+    for mode, (eta_b, _, _) in MODES.items():
         steps, axes = {**weak, "eta_w": 1.0, "eta_q": 1.0, "eta_b": eta_b}, {"prevalence": [0.05, 0.1, 0.2, 0.35, 0.5]}
         made += [
             Grid(mode, "two_steps", steps, {"d": sizes, **axes}, repeats=repeats),
@@ -85,10 +82,10 @@ def no_turning(tables: Tables) -> Judgement:
     Mean cosine at the largest d, π = 0.05 to 0.5: positive with centred residuals at every π, negative with plain steps up to
     π = 0.2, each beyond the margin.
     """
-    found = {m: means_of(largest(need(tables, m, ["cosine_q"])), "prevalence", "cosine_q") for m in BIAS}
+    found = {m: means_of(largest(need(tables, m, ["cosine_q"])), "prevalence", "cosine_q") for m in MODES}
     pairs = [(value, 0.0) for value in found["centred"].values()]
     pairs += [(value.scaled(-1.0), 0.0) for p, value in found["plain"].items() if p <= 0.2]
-    words = "; ".join(f"{mode} {listed(found[mode], 'π')}" for mode in BIAS)
+    words = "; ".join(f"{mode} {listed(found[mode], 'π')}" for mode in MODES)
     return ordered(pairs, "centred > 0; plain < 0 up to π = 0.2", words)
 
 
@@ -101,12 +98,11 @@ def what_is_left(tables: Tables) -> Judgement:
     """
     simulated, predicted = (need(tables, name, ["cosine_q"]) for name in ("long_step_simulated", "long_step"))
     found = means_of(simulated, ["loss", "eta_w"], "cosine_q")
-    verdicts = [larger(v.scaled(-1.0) if key == ("square", 5.0) else v, 0.0, len(found)) for key, v in found.items()]
+    pairs = [(v.scaled(-1.0) if key == ("square", 5.0) else v, 0.0) for key, v in found.items()]
     negative = predicted[predicted["cosine_q"] < 0]
     as_predicted = set(negative["loss"]) == {"square"} and 0.5 < negative["eta_w"].min() < 5.0
     words = listed({f"{loss}, η_w = {rate:g}": value for (loss, rate), value in found.items()})
-    verdict = worst([*verdicts, "confirmed" if as_predicted else "refuted"])
-    return Judgement(verdict, "square loss: < 0 at η_w = 5; else > 0", words)
+    return provided(as_predicted, ordered(pairs, "square loss: < 0 at η_w = 5; else > 0", words))
 
 
 @claim("centred-rare", OURS)
@@ -115,8 +111,7 @@ def rare_gains(tables: Tables) -> Judgement:
 
     π = 0.1, L = 30, θ = 4, α₀ = 6: mean AUC above that of plain steps, beyond the margin.
     """
-    table = {m: need(tables, f"{m}_rare", ["auc"]).assign(mode=m) for m in BIAS}
-    found = {m: means_of(t, "mode", "auc")[m] for m, t in table.items()}
+    found = {m: value for m in MODES for value in means_of(need(tables, f"{m}_rare", ["auc"]), "d", "auc").values()}
     return ordered([(found["centred"], found["plain"])], "larger AUC", listed(found))
 
 
@@ -163,14 +158,12 @@ def best_of_all(tables: Tables) -> Judgement:
 
 def draw(tables: Tables) -> list[Panel]:
     cosines: list[Layer] = []
-    for mode in BIAS:
-        cosines += overlay(
-            (tables[f"{mode}_predicted"], tables[mode]), "prevalence", "cosine_q", NAMES[mode], SHADES[mode]
-        )
+    for mode, (_, name, shade) in MODES.items():
+        cosines += overlay((tables[f"{mode}_predicted"], tables[mode]), "prevalence", "cosine_q", name, shade)
     errors: list[Layer] = [level(0.0, [0.0, 0.5], "as good as centred residuals", GREY)]
-    for other in ("plain", "tuned"):
+    for other, shade in zip(("plain", "tuned"), OTHER_COLOURS[1::2]):
         rows = gains(tables, other)
-        errors.append(Points(rows["test_error"], rows["gain"], None, NAMES[other], SHADES[other]))
+        errors.append(Points(rows["test_error"], rows["gain"], None, NAMES[other], shade))
     steps: list[Layer] = []
     for loss, shade in zip(LOSSES, OTHER_COLOURS):
         pair = [select(tables[name], {"loss": loss}) for name in ("long_step", "long_step_simulated")]
@@ -184,7 +177,7 @@ def draw(tables: Tables) -> list[Panel]:
 
 def findings(tables: Tables) -> str:
     means = {m: float(tables[f"{m}_tasks"]["test_error"].mean()) for m in NAMES}
-    rare = {m: tables[f"{m}_rare"]["auc"].mean() for m in BIAS}
+    rare = {m: tables[f"{m}_rare"]["auc"].mean() for m in MODES}
     return (
         "The mean residual is what turns a query away, and it counts L times. A bias that is fitted before each of the two "
         "steps makes it zero: a query turns round only after a first step that passes the labels, which only the square loss "

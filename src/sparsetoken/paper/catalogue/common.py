@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Panel
-from ...study.claims import Claim, Judgement, Source, Tables, claim, need
+from ...plotting.style import OTHER_COLOURS, colour
+from ...study.claims import Claim, Judgement, NotJudgeable, Source, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_slope, larger, predictions_of
 from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, Study
@@ -23,6 +24,9 @@ MODELS = ("attention", "pooled", "vectorized")
 # Bags per replicate of the trajectory theory: few where errors are many standard errors apart, the default in full forms.
 FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
 THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study takes more replicates
+
+# Steps -> rate of the bias (`eta_b`), words and colour: plain steps are compared with centred residuals.
+MODES = {"plain": (1.0, "plain steps", OTHER_COLOURS[1]), "centred": ("auto", "centred residuals", colour("attention"))}
 
 ALIKE = 0.1  # within this share two errors count as equal: such a difference would not change any advice
 
@@ -90,6 +94,14 @@ def pair(
 ) -> tuple[Any, Any]:
     """Two tables with that column: what was simulated, and its theory."""
     return need(tables, simulated, [value]), need(tables, predicted, [value])
+
+
+def complete(rows: Any, wanted: Sequence[str]) -> Any:
+    """The rows of these names, in order; a claim that lacks one of them cannot be judged."""
+    missing = [name for name in wanted if name not in rows.index]
+    if missing:
+        raise NotJudgeable(f"no prediction for {', '.join(missing)}")
+    return rows.loc[list(wanted)]
 
 
 def theory_of(

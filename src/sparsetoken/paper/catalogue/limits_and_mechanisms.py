@@ -21,6 +21,7 @@ from .common import (
     QUICK_BAGS,
     TEN_TOKENS,
     Resolution,
+    complete,
     exact,
     listed,
     ordered,
@@ -28,7 +29,7 @@ from .common import (
     study,
     theory_of,
 )
-from .figures import estimates, overlay, spots
+from .figures import by_model, estimates, spots
 
 
 @sized(quick=([150, 300], 24, [100, 200], 36), full=([500, 1000], 10, [500, 1000], 20))
@@ -68,9 +69,9 @@ def unbeaten(tables: Tables) -> Judgement:
     bayes = predictions_of(need(tables, "bayes", ["test_error"]), "alpha", "test_error", "test_error_se", np.inf)
     passing = limits_of(need(tables, "passing", ["test_error"]), "alpha", "test_error")
     verdicts = [larger(error, bayes[a], len(found)) for (_, _, a), error in found.items()]
-    gaps = [error.value - bayes[a].value for a, error in passing.items()]
-    error = float(np.sqrt(sum(error.error**2 for error in passing.values()))) / len(passing)
-    mean = ValueWithError(float(np.mean(gaps)), error, min(error.degrees for error in passing.values()))
+    gap = np.mean([error.value - bayes[a].value for a, error in passing.items()])
+    _, errors, degrees = zip(*passing.values())
+    mean = ValueWithError(float(gap), float(np.hypot.reduce(errors)) / len(passing), min(degrees))
     nearest = min(error.value / bayes[a].value for (_, _, a), error in found.items())
     note = f"the nearest of attention and pooling is {nearest:.2f} times the limit"
     return Judgement(worst([*verdicts, larger(mean, -0.003)]), "0 on average for message passing", str(mean), note)
@@ -104,19 +105,18 @@ def draw_limits(tables: Tables) -> list[Panel]:
     layers: list[Layer] = [
         Line(bayes["alpha"], bayes["test_error"], "Bayes limit", colour("bayes")),
         Line(bayes["alpha"], bayes["reachable_test_error"], "message passing: theory", passing, "dash"),
+        *by_model(predicted, simulated, "alpha", "test_error", ("attention", "pooled")),
+        spots(tables["passing"], "alpha", "test_error", "message passing", passing, "diamond"),
     ]
-    for model in ("attention", "pooled"):
-        pair = (select(table, {"model": model}) for table in (predicted, simulated))
-        layers += overlay(pair, "alpha", "test_error", model)
-    layers.append(spots(tables["passing"], "alpha", "test_error", "message passing", passing, "diamond"))
     phases = [
         Line(line["alpha"], line["overlap"], "best possible", colour("bayes")),
         Line(line["alpha"], line["reachable_overlap"], "reachable by message passing", passing, "dash"),
     ]
-    label, squared = "all samples per dimension, α = α₀ + α₁", "squared cosine with the signal"
+    title, squared = "A thousand tokens per bag: a hard phase", "squared cosine with the signal"
+    label = "all samples per dimension, α = α₀ + α₁"
     return [
         Panel("Ten tokens per bag", label, AXES["test_error"], layers, logx=True, logy=True),
-        Panel("A thousand tokens per bag: a hard phase", AXES["alpha"], squared, phases, logx=True),
+        Panel(title, AXES["alpha"], squared, phases, logx=True),
     ]
 
 
@@ -138,12 +138,11 @@ limits = study("limits", limits_grids, draw_limits, limits_findings, (unbeaten, 
 # The study `mechanisms`.
 
 # Name -> (model, sharpnesses, ridges); the first of each, the best at theta = 4.5, are simulated.
-RIDGES = [0.3, 0.03, 1.0, 3.0]
 MECHANISMS: dict[str, tuple[str, list[float], list[float]]] = {
-    "softmax": ("attention", [2.5, 1.5, 4.0], RIDGES),
-    "sparsemax": ("elementwise:sparsemax", [1.0, 0.5, 2.0], RIDGES),
-    "top 2": ("elementwise:top:2", [2.0, 1.0, 4.0], RIDGES),
-    "hard max": ("elementwise:hardmax", [1.0], RIDGES),
+    "softmax": ("attention", [2.5, 1.5, 4.0], [0.3, 0.03, 1.0, 3.0]),
+    "sparsemax": ("elementwise:sparsemax", [1.0, 0.5, 2.0], [0.3, 0.03, 1.0, 3.0]),
+    "top 2": ("elementwise:top:2", [2.0, 1.0, 4.0], [0.3, 0.03, 1.0, 3.0]),
+    "hard max": ("elementwise:hardmax", [1.0], [0.3, 0.03, 1.0, 3.0]),
     "thresholded": ("elementwise:threshold:2", [2.0, 1.0], [0.01, 0.001, 0.1]),
     "sigmoid": ("elementwise", [2.0, 4.0], [0.1, 0.01, 0.001]),
 }
@@ -201,11 +200,7 @@ def best_rows(tables: Tables, name: str) -> Any:
     """The least predicted error of each mechanism ("tried") or loss ("losses") over the settings tried."""
     table, by = need(tables, name, ["test_error"]), "mechanism" if name == "tried" else "loss"
     rows = (mechanism_of(table) if name == "tried" else table).sort_values("test_error").groupby(by).first()
-    wanted = list(MECHANISMS) if name == "tried" else LOSSES
-    missing = [w for w in wanted if w not in rows.index]
-    if missing:
-        raise NotJudgeable(f"no prediction for {', '.join(missing)}")
-    return rows.loc[wanted]
+    return complete(rows, list(MECHANISMS) if name == "tried" else LOSSES)
 
 
 def best(tables: Tables, name: str = "tried") -> dict[str, ValueWithError]:
@@ -252,15 +247,12 @@ def losses_alike(tables: Tables) -> Judgement:
     return Judgement(verdict, "within 10% of the logistic one", words)
 
 
-def last_steps(tables: Tables) -> dict[str, ValueWithError]:
-    """Simulated error after the last step at d -> infinity, by bag model."""
-    return limits_of(select(need(tables, "joint", ["test_error"]), {"step": STEPS}), "model", "test_error")
-
-
-def predicted_steps(tables: Tables) -> dict[str, ValueWithError]:
-    """Predicted error after the last step, by bag model."""
-    rows = select(need(tables, "joint_predicted", ["test_error"]), {"step": STEPS})
-    return theory_of(rows, "model")
+def last_steps(tables: Tables) -> tuple[dict[str, ValueWithError], dict[str, ValueWithError]]:
+    """Error after the last step by bag model: simulated (d → ∞), and predicted."""
+    simulated, predicted = (
+        select(table, {"step": STEPS}) for table in pair(tables, "test_error", "joint", "joint_predicted")
+    )
+    return limits_of(simulated, "model", "test_error"), theory_of(predicted, "model")
 
 
 @claim("tied-wins", OURS)
@@ -269,14 +261,13 @@ def tied_wins(tables: Tables) -> Judgement:
 
     Theory: error after the last step below the least of the staged ones, beyond the margin.
     """
-    tied, staged = predicted_steps(tables).get("tied"), best(tables)
-    if tied is None:
+    (simulated, predicted), staged = last_steps(tables), best(tables)
+    if "tied" not in predicted:
         raise NotJudgeable("no prediction for the tied model")
     least = min(staged, key=lambda name: staged[name].value)
-    widest = max(found.error for found in staged.values())
     limit = float(need(tables, "bayes", ["test_error"])["test_error"].iloc[0])
-    words = f"{tied}; simulated {last_steps(tables)['tied']}"
-    pairs = [(staged[least]._replace(error=widest), tied)]
+    words = f"{predicted['tied']}; simulated {simulated['tied']}"
+    pairs = [(staged[least]._replace(error=max(found.error for found in staged.values())), predicted["tied"])]
     return ordered(pairs, f"below {staged[least].value:.4f} ({least})", words, f"Bayes limit {limit:.4f}")
 
 
@@ -286,7 +277,7 @@ def draw_mechanisms(tables: Tables) -> list[Panel]:
     found = mechanism_of(found[found["loss"] == "logistic"]).set_index("mechanism").loc[list(MECHANISMS)]
     at = tables["tried"].set_index(["model", "sharpness", "ridge"])["test_error"]
     same = [at[model, ks[0], rs[0]] for model, ks, rs in MECHANISMS.values()]
-    runs, ends = last_steps(tables), predicted_steps(tables)
+    runs, ends = last_steps(tables)
     place = np.arange(1.0, len(MECHANISMS) + 1)
     further, orange, (blue, red) = place[-1] + 1.0 + np.arange(len(runs)), colour("attention"), OTHER_COLOURS[::4]
     least = [error.value for error in best(tables).values()]
@@ -302,8 +293,8 @@ def draw_mechanisms(tables: Tables) -> list[Panel]:
     losses: list[Layer] = []
     for loss, shade in zip(LOSSES, OTHER_COLOURS):
         part = select(tables["losses"], {"loss": loss}).sort_values("ridge")
-        points, name = (part["ridge"], part["test_error"], part["standard_error"]), f"{loss_label(loss)} loss: theory"
-        losses.append(Points(*points, name, shade, "diamond"))
+        found = predictions_of(part, "ridge", "test_error", "standard_error", np.inf)
+        losses.append(estimates(found, f"{loss_label(loss)} loss: theory", shade, "diamond"))
     losses.append(Rule("y", limit, "Bayes limit"))
     names, error = [*MECHANISMS, *(f"{model}, at once" for model in runs)], AXES["test_error"]
     return [
@@ -320,7 +311,7 @@ def mechanisms_findings(tables: Tables) -> str:
         "already gives the noise tokens next to no weight. Elementwise weights do not compete with each other and let the "
         f"noise of all tokens in. Losses: {losses_alike(tables).measured}. Trained at once on all samples (tied is "
         "log-sum-exp, query and readout one direction), every sample serves both directions: "
-        f"{', '.join(f'{m} {error}' for m, error in last_steps(tables).items())}."
+        f"{', '.join(f'{m} {error}' for m, error in last_steps(tables)[0].items())}."
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour
-from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
+from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid, sized
 from .common import (
@@ -27,6 +27,7 @@ from .common import (
     TEN_TOKENS,
     THEORY_DEGREES,
     Resolution,
+    complete,
     decided,
     exact,
     listed,
@@ -61,11 +62,7 @@ def with_case(tables: Tables) -> Any:
 
 def advice(tables: Tables) -> Any:
     """One row of settings per case."""
-    rows = with_case(tables).groupby("case").first()
-    missing = [name for name in CASES if name not in rows.index]
-    if missing:
-        raise NotJudgeable(f"no plan for {', '.join(missing)}")
-    return rows.loc[list(CASES)]
+    return complete(with_case(tables).groupby("case").first(), list(CASES))
 
 
 @exact("guidelines-hold", OURS, ["case"], Resolution.RELATIVE, error="expected_se", relative=True)

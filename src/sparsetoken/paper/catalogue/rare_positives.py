@@ -12,7 +12,7 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
 from ...study.study import Grid, sized
 from ...study.verdicts import within_verdict, worst
-from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, listed, ordered, study, theory_of
+from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, complete, listed, ordered, study, theory_of
 from .figures import estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
@@ -166,12 +166,8 @@ def weight_sets_threshold(tables: Tables) -> Judgement:
 def last_auc(tables: Tables) -> dict[str, ValueWithError]:
     """AUC after the last step by loss, each at its best rate."""
     table = select(need(tables, "at_once", ["auc"]), {"step": STEPS})
-    rows = table.sort_values("auc", ascending=False).groupby("loss", as_index=False).first()
-    found = theory_of(rows, "loss", "auc")
-    missing = [loss for loss in AT_ONCE if loss not in found]
-    if missing:
-        raise NotJudgeable(f"no prediction for {', '.join(missing)}")
-    return found
+    rows = complete(table.sort_values("auc", ascending=False).groupby("loss").first(), AT_ONCE)
+    return theory_of(rows.reset_index(names="loss"), "loss", "auc")
 
 
 @claim("focal-gains-nothing", OURS)
