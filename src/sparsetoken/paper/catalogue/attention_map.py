@@ -17,8 +17,7 @@ from .common import OURS, STATED, TEN_TOKENS, Resolution, both, decided, exact, 
 from .figures import GREY, largest, level, overlay, spots
 
 SHARPNESS = 2.0
-SHOWN = 8.0  # α₀ whose whole law is drawn and judged
-STARVED, FED = 0.05, 2.0  # α₀ of the errors
+STARVED, FED, SHOWN = 0.05, 2.0, 8.0  # α₀ of the errors, and of the law that is drawn and judged
 
 
 @sized(
@@ -152,11 +151,10 @@ def draw(tables: Tables) -> list[Panel]:
     ]
     law, shown = (select(tables[name], {"alpha0": SHOWN}) for name in ("predicted", "simulated"))
     bins, means = law["bin"].nunique(), summarise(largest(shown), "bin", "share").sort_values("bin")
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    middle, name = 0.5 * (edges[1:] + edges[:-1]), f"simulated, d = {int(shown['d'].max())}"
+    at, name = (np.arange(bins) + 0.5) / bins, f"simulated, d = {int(shown['d'].max())}"
     shares: list[Layer] = [
-        Histogram(edges, law.sort_values("bin")["share"].to_numpy() * bins, "theory", orange),
-        Points(middle, means["mean"] * bins, means["error"] * bins, name, "#333333"),
+        Histogram(np.linspace(0, 1, bins + 1), law.sort_values("bin")["share"].to_numpy() * bins, "theory", orange),
+        Points(at, means["mean"] * bins, means["error"] * bins, name, "#333333"),
     ]
     cosines = overlay((tables["few_predicted"], tables["few"]), "alpha0", "cosine_q", "", orange, limit=True)
     attention, runs = (select(tables[name], {"model": "attention"}) for name in ("trained_predicted", "trained"))

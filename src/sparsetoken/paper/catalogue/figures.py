@@ -54,6 +54,11 @@ def estimates(
     return Points(np.array(list(found), float) + shift, values, errors, name, shade, mark)
 
 
+def curve(found: Mapping[Any, ValueWithError], name: str, shade: str, dash: str = "solid") -> Line:
+    """Values by place as a line, without their errors."""
+    return Line(sorted(found), [found[place].value for place in sorted(found)], name, shade, dash)
+
+
 def level(value: float, ends: Sequence[float], name: str, shade: str, dash: str = "dash") -> Line:
     """A horizontal line between two ends."""
     return Line([float(min(ends)), float(max(ends))], [float(value)] * 2, name, shade, dash)

@@ -17,26 +17,20 @@ from ...study.criteria import ValueWithError, limits_of, near, select
 from ...study.study import Grid, sized
 from ...study.verdicts import worst
 from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
-from .figures import level, overlay, spots
+from .figures import curve, level, overlay, spots
 
 STEPS = 30
 DECAY = 0.2
 FIXED = {**TEN_TOKENS, "steps": STEPS, "rates": {"q": 1.0, "w": 1.0, "bias": 0.5}}
 DECAYS = {0.0: OTHER_COLOURS[2], DECAY: OTHER_COLOURS[1]}  # with their colours
 SIMULATED = [1.0, 4.0]
-# Steps at which simulation and theory are compared: in the steep part single runs scatter widely, after it they do not.
-JUDGED = [20, STEPS]
 # Tasks whose order under staged and joint training is compared, at a number of samples (α = 2) not used to choose criteria.
 ORDER: list[dict[str, Any]] = [
     {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
     for R, theta, pi in ((1, 5.0, 0.5), (1, 4.0, 0.5), (1, 5.0, 0.2), (2, 4.0, 0.5))
 ]
-# Other ways to the same place: table of the theory -> words and colour; the runs are in `<table>_simulated`.
-VARIANTS = {
-    "random_start": ("random start", OTHER_COLOURS[0]),
-    "batches": ("two batches", OTHER_COLOURS[4]),
-    "biased_start": ("random start, bias 0.5", OTHER_COLOURS[3]),
-}
+# Other ways to the same place: table of the theory -> words; the runs are in `<table>_simulated`.
+VARIANTS = {"random_start": "random start", "batches": "two batches", "biased_start": "random start, bias 0.5"}
 
 
 def variant_grids(sizes: list[int], repeats: int, alphas: list[float], limit: dict[str, Any]) -> list[Grid]:
@@ -73,7 +67,7 @@ def grids(
 ) -> list[Grid]:
     """The trials of one form: simulated dimensions, repeats of one batch from zero and of the variants, ridges of staged
     training, samples per dimension (of the variants: `others`), bags per replicate of the theory, and its replicates."""
-    seen = sorted({*range(0, STEPS + 1, 3), *JUDGED})
+    seen = sorted({*range(0, STEPS + 1, 3), 20})
     # The default accuracy applies to every step; here only the last ones matter, and their error is a column.
     limit: dict[str, Any] = {"accuracy": 0.02, "bags": bags}
     order = {**FIXED, **limit, "rows_at": [STEPS], "decay": DECAY, "alpha": 2.0}
@@ -111,7 +105,8 @@ def steps_exact(tables: Tables) -> Any:
     Test error at steps 20 and 30, with and without decay.
     """
     runs, theory = pair(tables, predicted="limit")
-    return runs[runs["step"].isin(JUDGED)], theory
+    # In the steep part single runs scatter widely, after it they do not.
+    return runs[runs["step"].isin([20, STEPS])], theory
 
 
 def best_steps(tables: Tables) -> dict[float, tuple[float, ValueWithError]]:
@@ -215,7 +210,7 @@ def alike(tables: Tables) -> Judgement:
     """
     plain = ends(tables, "limit", decay=DECAY)
     points = [(name, a, end) for name in ("random_start", "batches") for a, end in ends(tables, name).items()]
-    words = "; ".join(f"{VARIANTS[name][0]} {end} (α = {a:g})" for name, a, end in points)
+    words = "; ".join(f"{VARIANTS[name]} {end} (α = {a:g})" for name, a, end in points)
     verdict = worst(near(end, plain[a], 0.005, len(points)) for _, a, end in points)
     expected = listed({a: plain[a].value for a in sorted({a for _, a, _ in points})}, "α")
     return Judgement(verdict, f"within 0.005 of {expected}", words)
@@ -257,21 +252,20 @@ def draw(tables: Tables) -> list[Panel]:
     for decay, shade in DECAYS.items():
         parts = (select(table, {"decay": decay, "alpha": alpha}) for table in (limit, drawn))
         steps += overlay(parts, "step", "test_error", f"joint, decay {decay:g}", shade)
-        best = {a: error.value for a, (_, error) in best_steps(tables).items()}
-        row = {a: error.value for a, error in ends(tables, "limit", decay=decay).items()} if decay else best
+        found = ends(tables, "limit", decay=decay) if decay else {a: e for a, (_, e) in best_steps(tables).items()}
         name = f"joint, decay {decay:g}, {f'step {STEPS}' if decay else 'best step'}: theory"
-        curves.append(Line(sorted(row), [row[a] for a in sorted(row)], name, shade))
+        curves.append(curve(found, name, shade))
     steps.append(level(staged[alpha].value, (0, STEPS), "staged", colour("attention")))
     steps.append(level(bayes[alpha], (0, STEPS), "Bayes limit", colour("bayes"), "dot"))
     last = select(simulated, {"decay": DECAY, "step": STEPS})
     curves += [
         spots(last, "alpha", "test_error", f"joint, decay {DECAY:g}, step {STEPS}", DECAYS[DECAY], limit=True),
-        Line(list(staged), [s.value for s in staged.values()], "staged, best ridge", colour("attention"), "dash"),
+        curve(staged, "staged, best ridge", colour("attention"), "dash"),
         Line(bayes.index, bayes, "Bayes limit", colour("bayes"), "dot"),
     ]
     zero = (select(table, {"alpha": alpha, "decay": DECAY}) for table in (limit, drawn))
     ways = overlay(zero, "step", "test_error", "one batch from zero", OTHER_COLOURS[1])
-    for name, (label, shade) in VARIANTS.items():
+    for (name, label), shade in zip(VARIANTS.items(), (OTHER_COLOURS[0], OTHER_COLOURS[4], OTHER_COLOURS[3])):
         parts = (select(tables[table], {"alpha": alpha}) for table in (name, f"{name}_simulated"))
         ways += overlay(parts, "step", "test_error", label, shade)
     step, error = "gradient step t", AXES["test_error"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...plotting.panels import Layer, Line, Panel
+from ...plotting.panels import Layer, Panel
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, predictions_of
@@ -26,12 +26,11 @@ from .common import (
     study,
     theory_of,
 )
-from .figures import estimates, overlay, spots
+from .figures import curve, estimates, overlay, spots
 
 RIDGE, ETA_Q = 0.1, 25.0
 # The convex readout as gradient descent with momentum: after 38 steps it has moved by less than 6e-4 over the last ten.
-READOUT: dict[str, Any] = {"rates": {"w": 1.5, "bias": 6.0}, "decay": {"w": RIDGE}, "momentum": 0.3}
-READOUT_STEPS = 38
+READOUT: dict[str, Any] = {"steps": 38, "rates": {"w": 1.5, "bias": 6.0}, "decay": {"w": RIDGE}, "momentum": 0.3}
 REPLICATES = 16  # of the exact theory: what reuse gains over new data is a few standard errors of eight
 
 
@@ -40,7 +39,7 @@ def stages(alpha: float) -> list[dict[str, Any]]:
     return [
         {"steps": 1, "alpha": alpha, "rates": {"w": 1.0, "bias": 1.0}},
         {"steps": 1, "alpha": alpha, "rates": {"q": ETA_Q}},
-        {"steps": READOUT_STEPS, **READOUT, "alpha": alpha},
+        {**READOUT, "alpha": alpha},
     ]
 
 
@@ -48,7 +47,7 @@ def stages(alpha: float) -> list[dict[str, Any]]:
 def reuse_grids(sizes: list[int], repeats: int, alphas: list[float]) -> list[Grid]:
     fixed = {**TEN_TOKENS, "ridge": RIDGE, "eta_q": ETA_Q}
     # Only the last step is read, with its standard error.
-    last = {**TEN_TOKENS, "accuracy": 0.05, "replicates": REPLICATES, "rows_at": [2 + READOUT_STEPS]}
+    last = {**TEN_TOKENS, "accuracy": 0.05, "replicates": REPLICATES, "rows_at": [2 + READOUT["steps"]]}
     same = {**fixed, "schedule": "reuse"}
     axes: dict[str, list[Any]] = {"d": sizes, "alpha0": [1.0, 2.0]}
     return [
@@ -104,17 +103,14 @@ def pessimistic(tables: Tables) -> Judgement:
 
 
 def draw_reuse(tables: Tables) -> list[Panel]:
-    lines = {name: forecasts(tables, name) for name in ("split", "independent")}
     runs = tables["simulated"].assign(alpha=lambda t: t["alpha0"])
-    shade, names = OTHER_COLOURS[1], ("split in halves: theory", "two data sets of this size each: theory")
-    layers: list[Layer] = []
-    for found, name, ink, dash in (
-        (lines["split"], names[0], colour("attention"), "dash"),
-        (lines["independent"], names[1], REFERENCE, "dot"),
-        (reused(tables), "one data set for both: exact theory", shade, "solid"),
-    ):
-        layers.append(Line(sorted(found), [found[a].value for a in sorted(found)], name, ink, dash))
-    layers.append(spots(runs, "alpha", "test_error", "one data set for both", shade, limit=True))
+    shade, both = OTHER_COLOURS[1], "one data set for both"
+    layers: list[Layer] = [
+        curve(forecasts(tables, "split"), "split in halves: theory", colour("attention"), "dash"),
+        curve(forecasts(tables, "independent"), "two data sets of this size each: theory", REFERENCE, "dot"),
+        curve(reused(tables), f"{both}: exact theory", shade),
+        spots(runs, "alpha", "test_error", both, shade, limit=True),
+    ]
     return [Panel("Staged training on one data set", AXES["alpha"], AXES["test_error"], layers, logx=True, logy=True)]
 
 
@@ -148,7 +144,7 @@ def alternating(rounds: int, alpha: float) -> list[dict[str, Any]]:
 def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
     """The rounds, idle steps up to the longest (so that all have one shape), and a readout on new data."""
     idle = [{"steps": 2 * (MOST - rounds), "alpha": alpha, "rates": {}, "data": "D0"}] if rounds < MOST else []
-    return [*alternating(rounds, alpha), *idle, {"steps": READOUT_STEPS, **READOUT, "data": "D1", "alpha": alpha}]
+    return [*alternating(rounds, alpha), *idle, {**READOUT, "data": "D1", "alpha": alpha}]
 
 
 @sized(
@@ -163,7 +159,7 @@ def query_steps_grids(
     rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
     # `steps` only labels these points by their number of rounds: the stages define the training.
     finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
-    last = {**loose, **of_ends, "rows_at": [2 * MOST + READOUT_STEPS]}
+    last = {**loose, **of_ends, "rows_at": [2 * MOST + READOUT["steps"]]}
     runs = {**TEN_TOKENS, "rows_at": [2, 4, 6, 10, 2 * MOST]}
     drawn: dict[str, Any] = {"repeats": repeats, "first_seed": 1000}
     return [
@@ -225,7 +221,7 @@ def draw_query_steps(tables: Tables) -> list[Panel]:
         line, seen = (table[table["alpha"] == alpha] for table in (lines, runs))
         cosines += overlay((line, seen), "rounds", "cosine[q]", f"α = {alpha:g}", shade, limit=True)
         ends = {k: error for (a, k), error in finished(tables).items() if a == alpha}
-        errors.append(Line(list(ends), [error.value for error in ends.values()], "", shade, "dot"))
+        errors.append(curve(ends, "", shade, "dot"))
         errors.append(estimates(ends, f"α = {alpha:g}: theory", shade))
     label = "query steps, each after a readout step"
     return [
