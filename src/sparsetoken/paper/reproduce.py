@@ -1,7 +1,4 @@
-"""Run studies without a pause between them, judge their claims, and write the report.
-
-The report is one HTML file that needs no network, with figures (PNG, PDF), tables and ledger (CSV) beside it.
-"""
+"""Run studies without a pause between them, judge their claims, and write the report: one page that needs no network."""
 
 from __future__ import annotations
 
@@ -118,10 +115,7 @@ def write_report(
     executor: TrialExecutor | None = None,
     width: float | None = None,
 ) -> Path:
-    """Write report.html, figures (of that width in inches), tables and ledger.
-
-    A figure that cannot be drawn becomes a problem of its study, and the report goes without it.
-    """
+    """Write report.html, figures (of that width in inches), tables and ledger; what cannot be drawn is a problem."""
     from .page import report_page
 
     drawn: dict[str, list[dict[str, Any]]] = {}
@@ -134,9 +128,9 @@ def write_report(
                     pictures[outcome.study.name] = executor.submit(save_figure, outcome.panels, stem, width)
     for outcome in outcomes:
         if outcome.panels:
-            stem, words = folder / "figures" / outcome.study.name, f"figure of study {outcome.study.name!r}"
-            picture = pictures.get(outcome.study.name)
-            drawn[outcome.study.name], problem = attempt(words, _draw_twice, outcome.panels, stem, width, picture)
+            name = outcome.study.name
+            arguments = (outcome.panels, folder / "figures" / name, width, pictures.get(name))
+            drawn[name], problem = attempt(f"figure of study {name!r}", _draw_twice, *arguments)
             if problem:
                 outcome.problems.append(problem)
         for name, table in outcome.tables.items():

@@ -1,4 +1,4 @@
-"""The attention map after two gradient steps, and with too few samples. The study: `attention-map`."""
+"""The attention map after two gradient steps, and with too few samples."""
 
 from __future__ import annotations
 

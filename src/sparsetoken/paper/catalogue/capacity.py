@@ -1,8 +1,4 @@
-"""How many samples can be separated (Conjecture 1).
-
-The studies: `capacity` (the three classifiers), `query-capacity` (attention against the query's cosine, given and trained) and
-`transition` (the training loss on both sides of the capacity, and what the ridge tends to below it).
-"""
+"""How many samples can be separated (Conjecture 1), and the training loss on both sides of that capacity."""
 
 from __future__ import annotations
 
@@ -89,7 +85,6 @@ def as_predicted(found: dict[Any, ValueWithError], predicted: Any) -> Judgement:
 
 
 def capacities(tables: Tables, by: str, name: str = "predicted", **where: Any) -> Any:
-    """Predicted capacities by a column."""
     return select(need(tables, name, ["alpha_star"]), where).set_index(by)["alpha_star"].sort_index()
 
 

@@ -22,7 +22,7 @@ TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "pre
 MODELS = ("attention", "pooled", "vectorized")
 
 # Bags per replicate of the trajectory theory: few where errors are many standard errors apart, the default in full forms.
-FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
+BAGS = {"few": 256, "quick": 512, "full": 1024}
 THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study takes more replicates
 
 # Steps -> rate of the bias (`eta_b`), words and colour: plain steps are compared with centred residuals.
@@ -32,16 +32,11 @@ ALIKE = 0.1  # within this share two errors count as equal: such a difference wo
 
 
 class Resolution:
-    """Resolutions: the margin of a comparison must be below this for a verdict.
+    """The margin of a comparison must be below this for a verdict; larger steps are for what scatters between data sets."""
 
-    Errors and cosines are shares, of which a figure shows a hundredth; each step is twice the one before, and the larger ones
-    are for what scatters between data sets. Capacities and strengths are compared relative to themselves. Exponents are
-    measured over a decade or two: 1/2 and 1/4 are distinguished.
-    """
-
-    FINEST, FINE, COARSE, ROUGH = 0.015, 0.03, 0.06, 0.12
-    RELATIVE = 0.15
-    EXPONENT = 0.2
+    FINEST, FINE, COARSE, ROUGH = 0.015, 0.03, 0.06, 0.12  # of shares, of which a figure shows a hundredth
+    RELATIVE = 0.15  # of capacities and strengths, to themselves
+    EXPONENT = 0.2  # over a decade or two: 1/2 and 1/4 are distinguished
 
 
 OPEN = Source(source="ours", reference="open question of the paper")
@@ -69,22 +64,18 @@ def exact(
     value: str = "test_error",
     error: str | None = "standard_error",
     relative: bool = False,
-) -> Callable[[Callable[[Tables], tuple[Any, Any]]], Claim]:
-    """The claim that theory and simulation agree at every combination of `on`, of a function that gives the two tables.
+) -> Callable[[Callable[[Tables], Any]], Claim]:
+    """Theory and simulation agree, at every combination of `on`: the claim made of a function that gives both tables."""
 
-    Its docstring states the claim, and where theory and simulation are compared. `error` is the column of the theory's error.
-    """
+    of = f"{resolution:.0%} of it" if relative else f"{resolution:g}"
+    rest = f"extrapolated to d → ∞, within the margin at level 0.1 %; resolution {of}"
 
-    def made(parts: Callable[[Tables], tuple[Any, Any]]) -> Claim:
+    def made(parts: Callable[[Tables], Any]) -> Claim:
         def criterion(tables: Tables) -> Judgement:
             return judge_agreement(*parts(tables), value, on, resolution, error, relative)
 
-        criterion.__doc__ = parts.__doc__
-        of = f"{resolution:.0%} of it" if relative else f"{resolution:g}"
-        bare = claim(id, source)(criterion)
-        return replace(
-            bare, rule=f"{bare.rule}, extrapolated to d → ∞, within the margin at level 0.1 %; resolution {of}"
-        )
+        stated = claim(id, source)(parts)
+        return replace(stated, rule=f"{stated.rule}, {rest}", criterion=criterion)
 
     return made
 

@@ -1,8 +1,4 @@
-"""Test error and training loss of the trained classifiers (Theorems 2 and 3), and of a misaligned query (Figure 5).
-
-The studies: `fig1` (both against the number of samples), `positions` (signal tokens that stay in their places) and
-`misalignment` (where attention loses to plain pooling).
-"""
+"""Test error and training loss of trained classifiers (Theorems 2 and 3), and of a misaligned query (Figure 5)."""
 
 from __future__ import annotations
 

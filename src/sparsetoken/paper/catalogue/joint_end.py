@@ -1,7 +1,4 @@
-"""Where joint training ends: not at the staged fixed point, with a biased threshold, sometimes at one of two ends.
-
-The study: `joint-end`.
-"""
+"""Where joint training ends: not at the staged fixed point, with a biased threshold, sometimes at one of two ends."""
 
 from __future__ import annotations
 
@@ -30,9 +27,7 @@ TASKS: list[dict[str, Any]] = [
     for R, theta, pi in ((1, 5.0, 0.5), (1, 5.0, 0.2), (1, 4.0, 0.5), (2, 4.0, 0.5))
 ]
 TASK = ["sparsity", "strength", "prevalence"]
-# Two ends: a task with long bags and few samples, and a decay at which both exist.
-TWO_ENDS: dict[str, Any] = {"length": 40, "strength": 4.0, "model": "tied:2", "alpha": 1.0}
-BOTH, ONE = (0.65, 0.7, 0.75), (0.5, 0.9)
+BOTH, ONE = (0.65, 0.7, 0.75), (0.5, 0.9)  # decays with two ends, and with one
 MEASURES = ("test_error", "best_bias_error", "refitted_error", "leave_one_out_error")
 
 
@@ -47,7 +42,8 @@ def grids(
     ten = {**TEN_TOKENS, "alpha": ALPHA}
     # Residuals centred: rare positives turn the query of plain steps round.
     staged = {**TEN_TOKENS, "alpha0": 1.0, "alpha1": 1.0, "eta_b": "auto"}
-    long = {**TEN_TOKENS, **TWO_ENDS}
+    # Long bags and few samples: there two ends exist.
+    long = {**TEN_TOKENS, "length": 40, "strength": 4.0, "model": "tied:2", "alpha": 1.0}
     trap = {**long, "decay": 0.7}
     # With a bias of 0 half of the runs leave the planted direction.
     planted = {**trap, "start": {"w": 0.6, "cosine[w]": 0.95, "bias": -0.64}}
@@ -70,7 +66,6 @@ def grids(
 
 
 def predicted(tables: Tables, name: str, by: list[str], value: str) -> dict[Any, ValueWithError]:
-    """The limits of a table, with their standard errors."""
     table = need(tables, name, [value])
     return predictions_of(table, by, value, f"{value}_se", float(table["replicates"].iloc[0]) - 1.0)
 

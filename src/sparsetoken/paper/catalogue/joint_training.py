@@ -1,7 +1,4 @@
-"""Query, readout and bias trained together against staged training on as many samples. The study: `joint`.
-
-One batch from zero, and other ways to the same place: random starts, mini-batches, a bias that starts on the wrong side.
-"""
+"""Query, readout and bias trained together, from several starts, against staged training on as many samples."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select
 from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
+from .common import BAGS, OPEN, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
 from .figures import curve, level, overlay, spots
 
 STEPS = 30
@@ -53,8 +50,8 @@ def variant_grids(sizes: list[int], repeats: int, alphas: list[float], limit: di
 
 
 @sized(
-    quick=([200, 400], (16, 18), [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS),
-    full=([500, 1000], (40, 24), [0.03, 0.1, 0.3], [0.5, 1.0, 2.0, 4.0, 8.0], SIMULATED, FULL_BAGS, 24),
+    quick=([200, 400], (16, 18), [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], BAGS["quick"]),
+    full=([500, 1000], (40, 24), [0.03, 0.1, 0.3], [0.5, 1.0, 2.0, 4.0, 8.0], SIMULATED, BAGS["full"], 24),
 )
 def grids(
     sizes: list[int],
@@ -65,8 +62,7 @@ def grids(
     bags: int,
     replicates: int = REPLICATES,
 ) -> list[Grid]:
-    """The trials of one form: simulated dimensions, repeats of one batch from zero and of the variants, ridges of staged
-    training, samples per dimension (of the variants: `others`), bags per replicate of the theory, and its replicates."""
+    """Samples per dimension are `alphas`, those of the variants `others`; repeats are of one batch and of the variants."""
     seen = sorted({*range(0, STEPS + 1, 3), 20})
     # The default accuracy applies to every step; here only the last ones matter, and their error is a column.
     limit: dict[str, Any] = {"accuracy": 0.02, "bags": bags}
@@ -153,7 +149,6 @@ def excesses(tables: Tables) -> dict[float, tuple[ValueWithError, ValueWithError
 
 
 def gaps_left(tables: Tables) -> dict[float, float]:
-    """The first of the excesses over the second."""
     return {a: joint.value / staged.value for a, (joint, staged) in excesses(tables).items()}
 
 

@@ -14,21 +14,7 @@ from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
 from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import (
-    ALIKE,
-    FULL_BAGS,
-    OURS,
-    QUICK_BAGS,
-    TEN_TOKENS,
-    Resolution,
-    complete,
-    exact,
-    listed,
-    ordered,
-    pair,
-    study,
-    theory_of,
-)
+from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, complete, exact, listed, ordered, pair, study, theory_of
 from .figures import by_model, estimates, spots
 
 
@@ -172,7 +158,7 @@ def joint(model: str) -> dict[str, Any]:
     return {**TEN_TOKENS, "model": model, **descent, **start}
 
 
-@sized(quick=([120, 240], 32, [80, 160], 10, QUICK_BAGS), full=([500, 1000], 20, [300, 600], 20, FULL_BAGS))
+@sized(quick=([120, 240], 32, [80, 160], 10, BAGS["quick"]), full=([500, 1000], 20, [300, 600], 20, BAGS["full"]))
 def mechanisms_grids(sizes: list[int], repeats: int, joint_sizes: list[int], runs: int, bags: int) -> list[Grid]:
     tried = [named(m, k, r) for m, (_, ks, rs) in MECHANISMS.items() for k in ks for r in rs]
     losses = [{**named("softmax", 2.5, r), "loss": loss} for loss in LOSSES for r in (0.1, 0.3, 1.0, 3.0, 10.0)]
@@ -191,7 +177,6 @@ def mechanisms_grids(sizes: list[int], repeats: int, joint_sizes: list[int], run
 
 
 def mechanism_of(table: Any) -> Any:
-    """The table with a column `mechanism`."""
     names = {model: m for m, (model, _, _) in MECHANISMS.items()}
     return table.assign(mechanism=[names[model] for model in table["model"]])
 
@@ -204,7 +189,6 @@ def best_rows(tables: Tables, name: str) -> Any:
 
 
 def best(tables: Tables, name: str = "tried") -> dict[str, ValueWithError]:
-    """The same as estimates."""
     rows = best_rows(tables, name).reset_index(names="of")
     return predictions_of(rows, "of", "test_error", "standard_error", 15)
 
@@ -223,8 +207,6 @@ def mechanisms_exact(tables: Tables) -> Any:
 
 
 def softmax_below(id: str, statement: str, others: list[str]) -> Claim:
-    """The claim that softmax at its best settings is below the others at theirs, in theory."""
-
     def criterion(tables: Tables) -> Judgement:
         rows = best(tables)
         words = listed({m: rows[m] for m in ("softmax", *others)})

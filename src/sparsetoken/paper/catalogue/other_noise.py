@@ -54,10 +54,7 @@ def grids(sizes: list[int], repeats: int, real_repeats: int, tested: int) -> lis
 
 
 def gaps_to_white(found: Any, white: Any) -> Any:
-    """Measured errors against those in white Gaussian noise of the same size, by noise and classifier.
-
-    The column `gap` has the differences with their errors, `share` their sizes relative to white noise.
-    """
+    """By noise and classifier: error against white Gaussian noise of that size (`gap`), and relative to it (`share`)."""
     names = {"mean": "white", "error": "white_error", "count": "white_count"}
     base = summarise(white, ["d", "model"], "test_error").rename(columns=names)
     means = summarise(found, [name for name in ("noise", "d", "model") if name in found], "test_error")

@@ -20,8 +20,7 @@ from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid, sized
 from .common import (
-    FEW_BAGS,
-    FULL_BAGS,
+    BAGS,
     OPEN,
     OURS,
     TEN_TOKENS,
@@ -54,7 +53,6 @@ def guidelines_grids(d: int, trials: int, thorough: bool) -> list[Grid]:
 
 
 def with_case(tables: Tables) -> Any:
-    """The table with a column `case`."""
     table = need(tables, "planned", ["planned_error"])
     keys = {tuple(float(case[f]) for f in FIELDS): name for name, case in CASES.items()}
     return table.assign(case=[keys[tuple(map(float, row))] for row in table[list(FIELDS)].to_numpy()])
@@ -165,8 +163,8 @@ DESIGNS = designs()
 
 
 @sized(
-    quick=([300, 900], 9, DESIGNS[:2], [500, 1000], FEW_BAGS),
-    full=([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], FULL_BAGS),
+    quick=([300, 900], 9, DESIGNS[:2], [500, 1000], BAGS["few"]),
+    full=([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], BAGS["full"]),
 )
 def designed_grids(
     sizes: list[int], repeats: int, simulated: list[dict[str, Any]], small: list[int], bags: int
@@ -186,7 +184,6 @@ def designed_grids(
 
 
 def with_task(tables: Tables, name: str) -> Any:
-    """The table with a column `task` that names the task in short."""
     table = need(tables, name, ["test_error"])
     alpha = table["alpha"] if "alpha" in table else table["alpha0"] + table["alpha1"]
     names = [

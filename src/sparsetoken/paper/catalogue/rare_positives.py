@@ -12,7 +12,7 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
 from ...study.study import Grid, sized
 from ...study.verdicts import within_verdict, worst
-from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, complete, listed, ordered, study, theory_of
+from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, both, complete, listed, ordered, study, theory_of
 from .figures import estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
@@ -50,7 +50,6 @@ def steps_at(loss: str, weight: float, eta_b: float | None = None) -> dict[str, 
 
 
 def trained_at(loss: str, weight: float) -> dict[str, Any]:
-    """A point of the whole training."""
     return {**steps_at(loss, weight), "alpha1": ALPHA, "sharpness": 2.5}
 
 
@@ -69,7 +68,7 @@ def grids(cases: list[Case], sizes: list[int], repeats: int, runs: int) -> list[
     focal, last = [at_once("focal:2", 4.0)], {"rows_at": [STEPS]}
     ridges, ridge = {"ridges": [0.001, 0.01, 0.1, 1.0, 10.0, 30.0]}, {"ridge": 30.0}
     drawn: dict[str, Any] = {"first_seed": 5000}  # criteria and sizes were chosen on others
-    theory = {**last, "accuracy": 1.0, "bags": QUICK_BAGS}  # standard errors far below the resolution
+    theory = {**last, "accuracy": 1.0, "bags": BAGS["quick"]}  # standard errors far below the resolution
     return [
         Grid("query", "alignment", points=tried),
         Grid("query_simulated", "two_steps", {}, {"d": [1000, 4000]}, points=steps, repeats=repeats, **drawn),

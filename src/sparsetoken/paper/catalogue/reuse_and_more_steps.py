@@ -1,7 +1,4 @@
-"""Staged training that goes on: the same samples for query and readout, and more than one query step.
-
-The studies: `reuse` and `query-steps`.
-"""
+"""Staged training that goes on: the same samples for query and readout, and more than one query step."""
 
 from __future__ import annotations
 
@@ -12,20 +9,7 @@ from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, predictions_of
 from ...study.study import Grid, sized
-from .common import (
-    FEW_BAGS,
-    FULL_BAGS,
-    OPEN,
-    QUICK_BAGS,
-    TEN_TOKENS,
-    Resolution,
-    exact,
-    listed,
-    ordered,
-    pair,
-    study,
-    theory_of,
-)
+from .common import BAGS, OPEN, TEN_TOKENS, Resolution, exact, listed, ordered, pair, study, theory_of
 from .figures import curve, estimates, overlay, spots
 
 RIDGE, ETA_Q = 0.1, 25.0
@@ -148,8 +132,8 @@ def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
 
 
 @sized(
-    quick=([400, 1600], 20, [1, 2, 5], QUICK_BAGS, {"bags": FEW_BAGS}),
-    full=([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, {"bags": FULL_BAGS, "replicates": 32}),
+    quick=([400, 1600], 20, [1, 2, 5], BAGS["quick"], {"bags": BAGS["few"]}),
+    full=([1000, 4000], 40, [1, 2, 3, 5, MOST], BAGS["full"], {"bags": BAGS["full"], "replicates": 32}),
 )
 def query_steps_grids(
     sizes: list[int], repeats: int, ends: list[int], bags: int, of_ends: dict[str, int]

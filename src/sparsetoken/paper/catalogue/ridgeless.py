@@ -1,11 +1,9 @@
-"""The square loss without a ridge: how fast the error falls, its peak at the interpolation threshold, and the margins' laws.
-
-The studies: `rates` (Theorems 2 and 3) and `interpolation`.
-"""
+"""The square loss without a ridge: how fast its error falls, its peak at interpolation, and the margins' laws."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..results import RATES
-from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, study
+from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, provided, study
 from .figures import by_model, largest
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
@@ -92,13 +90,12 @@ def fitted(tables: Tables, model: str) -> tuple[LineFit, float, float]:
 
 
 def slope(model: str) -> Claim:
-    """The claim that a classifier's excess error falls like 1/alpha1."""
-
     def criterion(tables: Tables) -> Judgement:
         fit, same, far = fitted(tables, model)
-        judged = judge_slope(fit, same, Resolution.EXPONENT)
         note = f"theory: {same:.3f} on the simulated range, {far:.4f} over its last decade"
-        return Judgement(judged.verdict if abs(far + 1) <= 0.02 else "refuted", "-1", judged.measured, note)
+        return provided(
+            abs(far + 1) <= 0.02, replace(judge_slope(fit, same, Resolution.EXPONENT, note), predicted="-1")
+        )
 
     rule = "theory: slope −1 to 0.02 over its last decade; simulated (d → ∞): the theory's slope on the same range "
     statement = f"The excess error of the {model} classifier falls like 1/α₁"
@@ -152,7 +149,8 @@ def interpolation_grids(
     spots = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
     line = sorted({*np.linspace(0.1, 3.0, 30).tolist(), *JUDGED, 0.15, 0.95, 0.98, 1.02, 1.05} - {1.0})
     readout = {"loss": "logistic", "ridge": 1e-2, "model": "attention", **QUERY}
-    margins = {**TEN_TOKENS, "alpha": 4.0, **readout, **BINS}
+    fixed = {**TEN_TOKENS, "alpha": 4.0, **readout}
+    margins = {**fixed, **BINS}
     both_laws = laws(repeats)
     below: dict[str, list[Any]] = {"d": [2 * size, 4 * size], "alpha": [a for a in spots if a < 1]}
     above: dict[str, list[Any]] = {"d": [size, 2 * size], "alpha": [a for a in spots if a >= 1]}
@@ -166,12 +164,8 @@ def interpolation_grids(
         Grid("margins", "margins", margins, {"d": margin_sizes}, repeats=margin_repeats),
         Grid("margins_predicted", "margins_theory", margins),
         # Sizes and repeats were chosen on other seeds.
-        *(
-            Grid(
-                "left_out", "left_out", {**TEN_TOKENS, "alpha": 4.0, **readout, "d": d}, repeats=times, first_seed=8000
-            )
-            for d, times in ((margin_sizes[0] // 2, left_out), (margin_sizes[1], 16))
-        ),
+        Grid("left_out", "left_out", {**fixed, "d": margin_sizes[0] // 2}, repeats=left_out, first_seed=8000),
+        Grid("left_out", "left_out", {**fixed, "d": margin_sizes[1]}, repeats=16, first_seed=8000),
     ]
 
 
@@ -241,9 +235,8 @@ def leave_one_out(tables: Tables) -> Judgement:
 
 def draw_interpolation(tables: Tables) -> list[Panel]:
     shown = largest_there(tables["simulated"])
-    layers = by_model(
-        tables["predicted"], shown.assign(d=0), "alpha", "test_error", TWO
-    )  # each α has its own largest d
+    # Each α has its own largest d.
+    layers = by_model(tables["predicted"], shown.assign(d=0), "alpha", "test_error", TWO)
     layers.append(Rule("x", 1.0, "interpolation threshold"))
     title = f"Ridgeless square loss (d = {int(shown['d'].min())} and more)"
     panels = [Panel(title, AXES["alpha"], AXES["test_error"], layers)]

@@ -1,8 +1,4 @@
-"""How strong must the signal be as bags grow longer (Propositions 1 to 4)? And the error at one strength.
-
-With a known signal linear classifiers need a strength of the order of sqrt(L), attention one of the order of log L or less.
-The studies: `scaling` (strength needed for 10 % error, known signal and trained) and `fixed-strength`.
-"""
+"""How strong must the signal be as bags grow longer (Propositions 1 to 4)? And the error at one strength."""
 
 from __future__ import annotations
 
@@ -208,7 +204,6 @@ def exponent(tables: Tables, name: str) -> LineFit:
 
 
 def power(id: str, statement: str, name: str, predicted: float, source: Source) -> Claim:
-    """The claim that a mechanism's exponent with a known signal is the predicted one."""
     note = "known signal, L from 2^8 to 2^30"
 
     def criterion(tables: Tables) -> Judgement:
@@ -338,8 +333,6 @@ def trained_fit(tables: Tables, model: str) -> LineFit:
 
 
 def square_root(model: str, resolution: float, expected: str = "confirmed") -> Claim:
-    """The claim that a trained linear classifier's exponent is 1/2."""
-
     def criterion(tables: Tables) -> Judgement:
         fit = trained_fit(tables, model)
         note = f"the theory's exponent at L = 2048 is {local_exponent(tables, model):.2f}"
