@@ -18,7 +18,7 @@ from ..plotting.show import picture_bytes
 from ..plotting.style import with_indices
 from ..study.claims import SOURCES, LedgerRow, in_words, verdict_counts
 from ..study.study import Study
-from .catalogue import GROUPS
+from .catalogue import GROUPS, NAMES
 from .results import RESULTS, PaperResult
 from .typeset import with_mathml
 
@@ -35,21 +35,14 @@ _SIGNS = {
     "`([^`]+)`": r"<code>\1</code>",
 }
 _NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
+_EXTRAPOLATED = (
+    "Claims of exact agreement are judged on values extrapolated to d → ∞, with the extrapolation's own error."
+)
 _SIZE_NOTES = {
     "quick": "Quick form: dimensions of a few hundred, so that simulated points sit off the theory lines by an amount of order "
-    "1/d. Claims of exact agreement are judged on values extrapolated to d → ∞ from two sizes, with the extrapolation's own "
-    "error. <code>sparsetoken reproduce --full</code> runs the published sizes.",
-    "full": "Full form, with the published sizes (d = 1000 and more). Claims of exact agreement are judged on values "
-    "extrapolated to d → ∞ from two sizes, with the extrapolation's own error.",
+    "1/d; <code>sparsetoken reproduce --full</code> runs the published sizes.",
+    "full": "Full form, with the published sizes (d = 1000 and more).",
 }
-_TASK = r"""<aside><h2>The task</h2>
-<p>A bag is \(L\) tokens in \(\mathbb{R}^d\). In a negative bag all is noise, \(X = Z\). In a positive one (a share \(\pi\))
-\(R\) tokens, at random places, carry a hidden direction: \(X = \theta v \xi^{\top} + Z\), \(\|\xi\| = 1\).</p>
-<dl><dt>pooled</dt><dd>linear in the mean token</dd><dt>vectorized</dt><dd>linear in all \(Ld\) numbers</dd>
-<dt>attention</dt><dd>linear in \(X^{\top} \mathrm{softmax}(\beta X q)\)</dd>
-<dt>training</dt><dd>two gradient steps on \(\alpha_0 d\) bags give the query \(q\); then a convex readout on
-\(\alpha_1 d\) others</dd>
-<dt>\(\gamma,\ k\)</dt><dd>the query's cosine with \(\xi\), and its sharpness \(\beta \|q\|\)</dd></dl></aside>"""
 
 
 def report_page(
@@ -58,10 +51,7 @@ def report_page(
     """The whole page. Plotly's script is packed, and unpacked when the first figure comes near."""
     from plotly.offline import get_plotlyjs
 
-    formulas, style, script = (
-        resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-        for name in ("formulas.css", "report.css", "report.js")
-    )
+    formulas, style, script = map(_file, ("formulas.css", "report.css", "report.js"))
     packed = base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
     sections = [
         _first_screen(outcomes, rows, size, title),
@@ -81,6 +71,10 @@ def report_page(
         f"<script type='application/json' id='plot-config'>{_json(CONFIG)}</script>"
         f"<script type='text/plain' id='plotly'>{packed}</script><script>{script}</script></body></html>"
     )
+
+
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:
@@ -103,15 +97,18 @@ def _first_screen(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
     parts = [f"<section id='paper'><h1>{escape(title)}</h1>"]
     if pictures:
         drawn = [_image(picture_bytes(matplotlib_figure([p], 4.2), ".svg"), "svg+xml", p.title) for p in pictures]
-        parts.append(f"<div class='first'><div class='panels'>{''.join(drawn)}</div>{with_mathml(_TASK)}</div>")
+        parts.append(
+            f"<div class='first'><div class='panels'>{''.join(drawn)}</div>{with_mathml(_file('task.html'))}</div>"
+        )
     if shown:
         parts.append(f"<h2>The paper, result by result</h2>{_results_table(results, rows, panels)}")
     parts.append(_counts(rows) if rows else "")
     total, seconds = sum(o.summary.total for o in outcomes), sum(o.summary.cpu_seconds for o in outcomes)
     failed = sum(len(o.summary.failed) for o in outcomes)
+    note = f"{_SIZE_NOTES[size]} {_EXTRAPOLATED}" if shown else ""
     facts = " · ".join(f"{escape(name)} {escape(value)}" for name, value in environment().items())
     parts.append(
-        f"<p class='small'>{_SIZE_NOTES[size] if shown else ''} {datetime.now(UTC):%Y-%m-%d %H:%M UTC} · {total} trials, "
+        f"<p class='small'>{note} {datetime.now(UTC):%Y-%m-%d %H:%M UTC} · {total} trials, "
         f"{seconds:.0f} CPU seconds spent in this run{f', <b>{failed} failed</b>' if failed else ''} · {facts}</p></section>"
     )
     return "paper", "The paper" if shown else "Summary", "".join(parts)
@@ -195,8 +192,8 @@ def _news(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow]) -> Sectio
 
 def _equations(rows: Sequence[LedgerRow]) -> Section:
     """Those of docs/theory.md that the paper's results rest on."""
-    fold = resources.files(__package__).joinpath("equations.html").read_text(encoding="utf-8")
-    return "equations", "Equations", with_mathml(fold) if any(result.claims(rows) for result in RESULTS) else ""
+    shown = any(result.claims(rows) for result in RESULTS)
+    return "equations", "Equations", with_mathml(_file("equations.html")) if shown else ""
 
 
 def _headlines(outcomes: Iterable[StudyOutcome]) -> str:
@@ -255,8 +252,7 @@ def _claim_item(row: LedgerRow, link: bool = True) -> str:
 def _studies(outcomes: Sequence[StudyOutcome], drawn: Mapping[str, Any], size: str) -> list[Section]:
     """A section per group of studies, and one for users' studies."""
     groups = {group: [o for o in outcomes if o.study.name in names] for group, names in GROUPS.items()}
-    known = {name for names in GROUPS.values() for name in names}
-    groups["Your studies"] = [o for o in outcomes if o.study.name not in known]
+    groups["Your studies"] = [o for o in outcomes if o.study.name not in NAMES]
     sections = []
     for group, mine in groups.items():
         at = group.lower().replace(" ", "-") + "-studies"
