@@ -53,11 +53,11 @@ def joint_tables(
     runs["batches_simulated"]["test_error"] += off
     order = [
         {**task, "step": joint.STEPS, "test_error": 0.02 * x, "test_error_se": error}
-        for task, x in zip(joint.ORDER, hard)
+        for task, x in zip(joint.TASKS, hard)
     ]
     order_staged = [
         {**task, "ridge": ridge, "test_error": 0.1 * i * ridge, "standard_error": 0.0}
-        for i, task in enumerate(joint.ORDER, 1)
+        for i, task in enumerate(joint.TASKS, 1)
         for ridge in (1.0, 2.0)
     ]
     return {

@@ -19,6 +19,13 @@ from . import STUDIES
 
 # The task of most figures: one signal token in ten, balanced classes.
 TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
+# Four tasks and what tells them apart: joint training is compared with staged training and the Bayes limit there.
+TASKS: list[dict[str, Any]] = [
+    {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
+    for R, theta, pi in ((1, 5.0, 0.5), (1, 5.0, 0.2), (1, 4.0, 0.5), (2, 4.0, 0.5))
+]
+TASK_FIELDS = ["sparsity", "strength", "prevalence"]
+STEPS = 30  # of joint descent
 MODELS = ("attention", "pooled", "vectorized")
 
 # Bags per replicate of the trajectory theory: few where errors are many standard errors apart, the default in full forms.

@@ -10,7 +10,7 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of, near, predictions_of, select
 from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import OPEN, TEN_TOKENS, decided, exact, listed, ordered, pair, provided, study
+from .common import OPEN, TASK_FIELDS, TASKS, TEN_TOKENS, decided, exact, listed, ordered, pair, provided, study
 from .figures import estimates, largest, level
 
 ALPHA = 2.0
@@ -20,13 +20,7 @@ CASES: list[dict[str, Any]] = [
     for pi in (0.5, 0.2)
 ]
 CASE = ["model", "prevalence"]
-# The model and the tasks whose distance from the Bayes limit is judged.
-NEAREST = "tied:4"
-TASKS: list[dict[str, Any]] = [
-    {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
-    for R, theta, pi in ((1, 5.0, 0.5), (1, 5.0, 0.2), (1, 4.0, 0.5), (2, 4.0, 0.5))
-]
-TASK = ["sparsity", "strength", "prevalence"]
+NEAREST = "tied:4"  # the model whose distance from the Bayes limit is judged
 BOTH, ONE = (0.65, 0.7, 0.75), (0.5, 0.9)  # decays with two ends, and with one
 MEASURES = ("test_error", "best_bias_error", "refitted_error", "leave_one_out_error")
 
@@ -154,11 +148,11 @@ def estimate(tables: Tables) -> Judgement:
 def nearest(tables: Tables) -> dict[Any, tuple[float, ValueWithError, float]]:
     """By task: the best of the decays, its error with the refitted bias, and the Bayes limit."""
     table = need(tables, "decays", ["refitted_error"])
-    best = table.loc[table.groupby(TASK)["refitted_error"].idxmin()]
+    best = table.loc[table.groupby(TASK_FIELDS)["refitted_error"].idxmin()]
     degrees = float(table["replicates"].iloc[0]) - 1.0
-    errors = predictions_of(best, TASK, "refitted_error", "refitted_error_se", degrees)
-    bayes = need(tables, "bayes", ["test_error"]).set_index(TASK)["test_error"]
-    decays = best.set_index(TASK)["decay"]
+    errors = predictions_of(best, TASK_FIELDS, "refitted_error", "refitted_error_se", degrees)
+    bayes = need(tables, "bayes", ["test_error"]).set_index(TASK_FIELDS)["test_error"]
+    decays = best.set_index(TASK_FIELDS)["decay"]
     return {task: (float(decays[task]), error, float(bayes[task])) for task, error in errors.items()}
 
 

@@ -11,21 +11,16 @@ from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select
+from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, sized
 from ...study.verdicts import worst
-from .common import BAGS, OPEN, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
+from .common import BAGS, OPEN, STEPS, TASK_FIELDS, TASKS, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
 from .figures import curve, level, overlay, spots
 
-STEPS = 30
 DECAY = 0.2
 FIXED = {**TEN_TOKENS, "steps": STEPS, "rates": {"q": 1.0, "w": 1.0, "bias": 0.5}}
 DECAYS = {0.0: OTHER_COLOURS[2], DECAY: OTHER_COLOURS[1]}  # with their colours
 SIMULATED = [1.0, 4.0]
-# Tasks whose order under staged and joint training is compared, at a number of samples (α = 2) not used to choose criteria.
-ORDER: list[dict[str, Any]] = [
-    {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
-    for R, theta, pi in ((1, 5.0, 0.5), (1, 4.0, 0.5), (1, 5.0, 0.2), (2, 4.0, 0.5))
-]
 # Other ways to the same place: table of the theory -> words; the runs are in `<table>_simulated`.
 VARIANTS = {"random_start": "random start", "batches": "two batches", "biased_start": "random start, bias 0.5"}
 
@@ -66,6 +61,7 @@ def grids(
     seen = sorted({*range(0, STEPS + 1, 3), 20})
     # The default accuracy applies to every step; here only the last ones matter, and their error is a column.
     limit: dict[str, Any] = {"accuracy": 0.02, "bags": bags}
+    # A number of samples (α = 2) that was not used to choose criteria.
     order = {**FIXED, **limit, "rows_at": [STEPS], "decay": DECAY, "alpha": 2.0}
     runs: dict[str, Any] = {"d": sizes, "decay": list(DECAYS), "alpha": SIMULATED}
     staged = [{"alpha0": a / 2, "alpha1": a / 2} for a in alphas]
@@ -76,8 +72,8 @@ def grids(
         Grid("simulated", "simulate_trajectory", {**FIXED, "rows_at": seen}, runs, repeats=repeats[0]),
         Grid("staged", "forecast", TEN_TOKENS, {"ridge": ridges}, points=staged),
         Grid("bayes", "bayes_limit", TEN_TOKENS, {"alpha": alphas}),
-        Grid("order", "trajectory", order, points=ORDER),
-        Grid("order_staged", "forecast", {"alpha0": 1.0, "alpha1": 1.0}, {"ridge": ridges}, points=ORDER),
+        Grid("order", "trajectory", order, points=TASKS),
+        Grid("order_staged", "forecast", {"alpha0": 1.0, "alpha1": 1.0}, {"ridge": ridges}, points=TASKS),
     ]
 
 
@@ -171,11 +167,10 @@ def same_order(tables: Tables) -> Judgement:
 
     Theory, α = 2, four tasks: joint errors in the order of the staged ones, beyond the margin.
     """
-    names = ["sparsity", "strength", "prevalence"]
-    joint = ends(tables, "order", names)
-    staged = need(tables, "order_staged", ["test_error"]).groupby(names)["test_error"].min().sort_values()
+    joint = ends(tables, "order", TASK_FIELDS)
+    staged = need(tables, "order_staged", ["test_error"]).groupby(TASK_FIELDS)["test_error"].min().sort_values()
     rows = [(task, joint[task]) for task in staged.index if task in joint]
-    if len(rows) < len(ORDER):
+    if len(rows) < len(TASKS):
         raise NotJudgeable(f"errors of {len(rows)} tasks")
     pairs = [(b, a) for a, b in combinations([error for _, error in rows], 2)]
     words = ", ".join(

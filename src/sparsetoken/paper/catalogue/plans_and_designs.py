@@ -23,6 +23,7 @@ from .common import (
     BAGS,
     OPEN,
     OURS,
+    STEPS,
     TEN_TOKENS,
     THEORY_DEGREES,
     Resolution,
@@ -142,7 +143,6 @@ guidelines = study(
 
 # The study `designed`.
 
-STEPS = 30
 TASK = ("length", "sparsity", "strength", "prevalence")
 RARE = 2  # the place of the task with rare positives
 STORED = json.loads((files(__package__) / "designed.json").read_text(encoding="utf-8"))
