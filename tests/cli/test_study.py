@@ -77,7 +77,7 @@ def test_the_exit_code_is_about_recorded_verdicts(tmp_path, command, verdict, ex
 def test_few_lines_unless_more_are_wanted(tmp_path, command):
     files = ("--store", tmp_path / "s.sqlite", "--report", tmp_path / "r", "--workers", 1)
     code, out, _ = command("run", judged_file(tmp_path, "undecided", "undecided"), *files)
-    assert code == 0 and out.startswith("1 claim: 1 undecided; all as recorded\n")
+    assert code == 0 and out.startswith("12 trials seen.\n1 claim: 1 undecided; all as recorded\n")
     assert "undecided as recorded  c1: measured 1.0 ± 0.1, predicted 1; a <note>" in out
     assert "by eye" not in out and "--verbose" in out
     code, out, _ = command("run", judged_file(tmp_path, "refuted", "confirmed"), *files)
