@@ -79,7 +79,8 @@ def exact(
 
     def made(parts: Callable[[Tables], Any]) -> Claim:
         def criterion(tables: Tables) -> Judgement:
-            return judge_agreement(*parts(tables), value, on, resolution, error, relative)
+            simulated, predicted = parts(tables)
+            return judge_agreement(simulated, predicted, value, on, resolution, error, relative)
 
         stated = claim(id, source)(parts)
         return replace(stated, rule=f"{stated.rule}, {rest}", criterion=criterion)
