@@ -20,13 +20,16 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, Function | ast.ClassDef, list[str]]]:
-    """(name, node, parameters): functions and methods with theirs, classes with those of their constructor."""
+    """(name, node, parameters): functions and methods with theirs, classes with those of their constructor, or that of a base
+    in the same module."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in tree.body:
         if isinstance(node, Function):
             yield node.name, node, parameters(node)
         elif isinstance(node, ast.ClassDef):
             methods = [m for m in node.body if isinstance(m, Function)]
-            made = next((m for m in methods if m.name == "__init__"), None)
+            bases = [classes[b.id] for b in node.bases if isinstance(b, ast.Name) and b.id in classes]
+            made = next((m for c in (node, *bases) for m in c.body if getattr(m, "name", "") == "__init__"), None)
             yield node.name, node, parameters(made)[1:] if made else fields(node)
             for method in methods:
                 static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in method.decorator_list)

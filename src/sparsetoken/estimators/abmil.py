@@ -17,14 +17,7 @@ from ..bags.scaler import BagScaler
 
 
 class GatedAttention(ClassifierMixin, BaseEstimator):
-    """The baseline "ABMIL" of `evaluate`: `hidden` units h, `gate` units of the gates, `steps` of Adam."""
-
-    def __init__(self, hidden: int = 64, gate: int = 32, steps: int = 200, rate: float = 3e-3, decay: float = 1e-2):
-        self.hidden = hidden
-        self.gate = gate
-        self.steps = steps
-        self.rate = rate
-        self.decay = decay
+    """The baseline "ABMIL" of `evaluate`: 64 units h, 32 units of the gates, 200 steps of Adam."""
 
     def fit(self, bags: Bags, y: Any) -> GatedAttention:
         """Train on labelled bags."""
@@ -38,22 +31,14 @@ class GatedAttention(ClassifierMixin, BaseEstimator):
             weights = torch.randn(inputs, outputs, generator=generator) / np.sqrt(inputs)
             return weights.requires_grad_()
 
-        d, classes = bags.n_features, len(self.classes_)
-        shapes = (
-            (d, self.hidden),
-            (self.hidden, self.gate),
-            (self.hidden, self.gate),
-            (self.gate, 1),
-            (self.hidden, classes),
-        )
-        self.parameters_ = [
-            *(layer(*shape) for shape in shapes),
-            *(torch.zeros(k, requires_grad=True) for k in (self.hidden, classes)),
-        ]
-        optimiser = torch.optim.AdamW(self.parameters_, lr=self.rate, weight_decay=self.decay)
+        d, classes, hidden, gate = bags.n_features, len(self.classes_), 64, 32
+        shapes = ((d, hidden), (hidden, gate), (hidden, gate), (gate, 1), (hidden, classes))
+        biases = [torch.zeros(size, requires_grad=True) for size in (hidden, classes)]
+        self.parameters_ = [*(layer(*shape) for shape in shapes), *biases]
+        optimiser = torch.optim.AdamW(self.parameters_, lr=3e-3, weight_decay=1e-2)
         tokens, owner = self._inputs(bags)
         targets = torch.as_tensor(codes)
-        for _ in range(self.steps):
+        for _ in range(200):
             optimiser.zero_grad()
             loss = torch.nn.functional.cross_entropy(self._outputs(tokens, owner, len(bags)), targets)
             loss.backward()
@@ -75,7 +60,7 @@ class GatedAttention(ClassifierMixin, BaseEstimator):
         most = torch.full((count,), -torch.inf).scatter_reduce(0, owner, scores.detach(), "amax")
         weights = torch.exp(scores - most[owner])
         total = torch.zeros(count).index_add(0, owner, weights)
-        pooled = torch.zeros(count, self.hidden).index_add(0, owner, weights[:, None] * h) / total[:, None]
+        pooled = torch.zeros(count, h.shape[1]).index_add(0, owner, weights[:, None] * h) / total[:, None]
         return pooled @ last + bias
 
     def predict_log_proba(self, bags: Bags) -> np.ndarray:

@@ -100,11 +100,6 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
             One weight >= 0 per bag.
         groups : array-like, optional
             One group per bag, such as its patient: bags of one group stay on one side of every inner split.
-
-        Returns
-        -------
-        BaseBagClassifier
-            The fitted classifier itself.
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -249,5 +244,5 @@ def remarks_on(found: dict[str, Any]) -> list[str]:
 
 
 def per_bag(values: np.ndarray, bags: Bags) -> list[np.ndarray]:
-    """Flat token values as a list of arrays, one per bag, in the bags' order."""
-    return np.split(np.asarray(values), bags.starts[1:])
+    """Flat token values as a list of arrays, one per bag, in the bags' order and precision."""
+    return np.split(np.asarray(values).astype(bags.dtype, copy=False), bags.starts[1:])

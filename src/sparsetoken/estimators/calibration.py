@@ -34,8 +34,6 @@ SLOPE, OFFSET = 1.0, 0.5
 # Gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees of
 # freedom): scores get half the trust where they explain held-out labels better than chance by this.
 CHANCE_GAIN = 3.0
-# Share of the bound up to which log odds are unchanged; beyond, they approach the bound smoothly.
-UNTOUCHED = 0.8
 # Log odds relative to the class frequencies' where no bag could be held out: should nothing have been learnt, a factor of two
 # in the odds costs at most 1.09 times the frequencies' log loss.
 UNVALIDATED = float(np.log(2.0))
@@ -64,11 +62,10 @@ class Calibration:
 
 
 def _bounded(u: np.ndarray, bound: float) -> np.ndarray:
-    """u up to a share of the bound, then a smooth curve that never reaches the bound."""
+    """u up to four fifths of the bound, then a smooth curve that never reaches the bound."""
     if np.isinf(bound):
         return u
-    start = UNTOUCHED * bound
-    room = bound - start
+    start, room = 0.8 * bound, 0.2 * bound
     beyond = np.maximum(u - start, 0.0) / room
     return np.minimum(u, start) + room * beyond / (1.0 + beyond)
 
@@ -96,7 +93,7 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
     n, p, targets = len(signs), weights / weights.sum(), platt_targets(signs, weights)
     size = max(float(np.sqrt(p @ scores**2)), 1.0)  # Newton's method works on scores of order one
     z, best = scores / size, np.array([size, 0.0])
-    prior, centre = np.array([(SLOPE * size) ** -2, OFFSET**-2]), np.array([size, 0.0])
+    prior, centre = np.array([(SLOPE * size) ** -2, OFFSET**-2]), best
 
     def objective(x: np.ndarray) -> float:
         u = x[0] * z + x[1]
@@ -138,9 +135,10 @@ def final_calibration(
     The bounds are the rule of succession's: log odds of n + 1 after n bags of the class.
     """
     count = len(signs) / design_effect(scores, weights, groups, signs)
-    gain = float(weights @ gains_over_frequencies(calibration, scores, signs, weights, count) / weights.sum())
-    share = trust(count * gain, candidates)
-    odds = float(logit(np.average(platt_targets(signs, weights, count), weights=weights)))
+    targets = platt_targets(signs, weights, count)
+    u, odds = calibration.slope * scores + calibration.offset, float(logit(np.average(targets, weights=weights)))
+    gains = (np.logaddexp(0.0, odds) - targets * odds) - (np.logaddexp(0.0, u) - targets * u)
+    share = trust(count * float(np.average(gains, weights=weights)), candidates)
     positive, negative = class_sizes(signs, weights, count)
     return Calibration(
         share * calibration.slope,
@@ -181,15 +179,6 @@ def trust(gain: float, candidates: int) -> float:
     return float(expit(gain - CHANCE_GAIN - np.log(candidates)))
 
 
-def gains_over_frequencies(
-    calibration: Calibration, scores: np.ndarray, signs: np.ndarray, weights: np.ndarray, count: float | None = None
-) -> np.ndarray:
-    """By how much calibrated scores explain each bag's label better than the class frequencies do, in nats."""
-    targets = platt_targets(signs, weights, count)
-    u, odds = calibration.slope * scores + calibration.offset, float(logit(np.average(targets, weights=weights)))
-    return (np.logaddexp(0.0, odds) - targets * odds) - (np.logaddexp(0.0, u) - targets * u)
-
-
 def design_effect(
     values: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, classes: np.ndarray | None = None
 ) -> float:
@@ -218,11 +207,15 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
 def held_out_diagnostics(scores: np.ndarray, signs: np.ndarray) -> dict[str, float | bool]:
     """AUC of held-out scores, its standard error under chance, and whether it is two of these above chance."""
     positive, negative = int(np.sum(signs > 0)), int(np.sum(signs < 0))
-    area, error = (
-        area_under_curve(scores, signs > 0),
-        float(np.sqrt((positive + negative + 1) / (12.0 * positive * negative))),
-    )
+    area = area_under_curve(scores, signs > 0)
+    error = float(np.sqrt((positive + negative + 1) / (12.0 * positive * negative)))
     return {"held_out_auc": area, "held_out_auc_null_error": error, "signal_found": area > 0.5 + 2.0 * error}
+
+
+def training_diagnostics(bags: int, dimensions: int, wrong: np.ndarray) -> dict[str, Any]:
+    """The training set's size and the training error, from which of its bags are classified wrongly."""
+    error = float(np.mean(wrong))
+    return {"bags": bags, "dimensions": dimensions, "training_error": error, "separable": error == 0.0}
 
 
 def summaries(part: Bags, scaler: BagScaler) -> np.ndarray:

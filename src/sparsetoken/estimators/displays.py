@@ -15,9 +15,7 @@ MOST_LABELS = 24  # tokens up to which every one has a stem and its number under
 
 
 class AttentionDisplay(Shown):
-    """Attention weights and scores of the tokens of one bag.
-
-    Made by `from_estimator`.
+    """Attention weights and scores of the tokens of one bag, made by `from_estimator`.
 
     Parameters
     ----------
@@ -25,10 +23,8 @@ class AttentionDisplay(Shown):
         The tokens' attention weights.
     scores : array (L,) or None
         Each token's evidence for `target`; None where the estimator gives none.
-    bag : str
-        What the bag is called.
-    target : str
-        What the scores are evidence for; empty for a regressor, where it is a larger label.
+    bag, target : str
+        What the bag is called, and what the scores are evidence for; empty for a regressor, where it is a larger label.
     probability : float or None
         Of the target, for the whole bag.
     marked : sequence of bool, optional
@@ -88,15 +84,6 @@ class AttentionDisplay(Shown):
             Tokens to mark, such as those known to carry the signal.
         ax : matplotlib Axes, optional
             Where to draw; new axes by default.
-
-        Returns
-        -------
-        AttentionDisplay
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no attention weights, or there is no such bag or class.
         """
         from ..bags import Bags
 
@@ -178,19 +165,8 @@ class AttentionDisplay(Shown):
         return ax
 
     def plot_places(self, places: Any, ax: Any = None) -> Any:
-        """The tokens at their places, coloured by their scores: the picture of a slide whose patches have coordinates.
-
-        Parameters
-        ----------
-        places : array (L, 2)
-            x and y of each token; y grows downwards, as in images.
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """The tokens at their places (L, 2), x and y (y grows downwards, as in images), coloured by their scores: the picture
+        of a slide whose patches have coordinates."""
         at = np.asarray(places, dtype=float)
         if at.shape != (len(self.weights), 2) or not np.isfinite(at).all():
             raise rejection("places", places, f"x and y of each of the {len(self.weights)} tokens")
@@ -224,22 +200,10 @@ class AttentionDisplay(Shown):
     def _density(self, ax: Any, rest: np.ndarray) -> None:
         """How the tokens without a stem are spread, at the left."""
         counts, edges = np.histogram(rest, bins=min(40, max(5, len(rest) // 10)))
-        width = 0.15 * MOST_LABELS
-        ax.fill_betweenx(
-            np.repeat(edges, 2)[1:-1],
-            -1.0 - width * np.repeat(counts, 2) / counts.max(),
-            -1.0,
-            color=REFERENCE,
-            alpha=0.4,
-        )
-        ax.annotate(
-            f"{len(rest)} other tokens",
-            (-1.0, rest.max()),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-        )
+        left = -1.0 - 0.15 * MOST_LABELS * np.repeat(counts, 2) / counts.max()
+        ax.fill_betweenx(np.repeat(edges, 2)[1:-1], left, -1.0, color=REFERENCE, alpha=0.4)
+        above = {"xytext": (0, 4), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+        ax.annotate(f"{len(rest)} other tokens", (-1.0, rest.max()), **above)
 
 
 def _explained(estimator: Any, classes: np.ndarray, bag: Any, target: Any) -> tuple[int, float]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -20,9 +20,6 @@ from .base import BagLearner, TrainingWarning
 from .calibration import area_under_curve
 from .labels import checked_numbers, class_folds, number_folds
 
-NORMAL_95 = 1.96  # standard errors of a 95 % interval
-BINS = 10  # of predicted probabilities, in a plot of the calibration
-
 
 def auc_interval(auc: float, error: float, smallest: int) -> tuple[float, float]:
     """95 % interval of an AUC with this standard error, symmetric in its logit so that it stays within (0, 1).
@@ -32,7 +29,7 @@ def auc_interval(auc: float, error: float, smallest: int) -> tuple[float, float]
     if not 0.0 < auc < 1.0:  # all pairs right (or wrong): the rule of three for the smaller class
         reach = 3.0 / smallest
         return (max(0.0, 1.0 - reach), 1.0) if auc == 1.0 else (0.0, min(1.0, reach))
-    reach = NORMAL_95 * error / (auc * (1.0 - auc))
+    reach = 1.96 * error / (auc * (1.0 - auc))
     return float(expit(logit(auc) - reach)), float(expit(logit(auc) + reach))
 
 
@@ -102,7 +99,7 @@ class Evaluation(Shown):
         axes[0].plot([0, 1], [0, 1], color=REFERENCE, linestyle=":")
         axes[0].set(xlabel="1 - specificity", ylabel="sensitivity", title=self.learner)
         axes[0].legend(frameon=False, loc="lower right")
-        share, predicted = calibration_curve(positive, probability, n_bins=BINS)
+        share, predicted = calibration_curve(positive, probability, n_bins=10)
         axes[1].plot(predicted, share, "o-", color=MEASURED)
         axes[1].plot([0, 1], [0, 1], color=REFERENCE, linestyle=":")
         axes[1].set(xlabel="predicted probability", ylabel="share of positive bags", title="calibration")
@@ -128,24 +125,19 @@ class RegressionEvaluation:
     predictions: np.ndarray = field(repr=False)
 
 
-class FoldFit(NamedTuple):
-    """A learner fitted without one fold."""
-
-    repeat: int
-    held: np.ndarray
-    model: Any
-    seconds: float
-
-
-def fits_by_fold(
+def _held_out(
     bags: Bags,
     labels: np.ndarray,
     make: Callable[[], Any],
     splits: Sequence[np.ndarray],
-    groups: np.ndarray | None = None,
-) -> Iterator[FoldFit]:
-    """Fit a fresh learner without each fold of each repetition."""
+    groups: np.ndarray | None,
+    predict: Callable[[Any, int, np.ndarray], np.ndarray],
+) -> Generator[None, None, tuple[np.ndarray, float]]:
+    """A fresh learner without each fold of each repetition, and None after every fit; in the end what predict(model,
+    repetition, held-out bags) gives for all bags, (repetitions, bags, ...), and the mean seconds of a fit."""
+    rows, seconds = [], []
     for repeat, fold in enumerate(splits):
+        parts, order = [], []
         for k in np.unique(fold):
             train, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             model = make()
@@ -154,8 +146,12 @@ def fits_by_fold(
                 warnings.simplefilter("ignore", TrainingWarning)
                 begun = time.process_time()
                 model.fit(bags[train], labels[train], **inner)
-                seconds = time.process_time() - begun
-            yield FoldFit(repeat, held, model, seconds)
+                seconds.append(time.process_time() - begun)
+            parts.append(predict(model, repeat, held))
+            order.append(held)
+            yield None
+        rows.append(np.concatenate(parts)[np.argsort(np.concatenate(order))])
+    return np.stack(rows), float(np.mean(seconds))
 
 
 def stratified_splits(
@@ -165,10 +161,8 @@ def stratified_splits(
     classes, counts = np.unique(labels, return_counts=True)
     if len(counts) < 2:
         raise ValueError(f"the bags must have at least two classes, they have {len(counts)}")
-    what = "bags"
     if groups is not None:
         counts = np.array([len(np.unique(groups[labels == label])) for label in classes])
-        what = "groups"
     if counts.min() < 2:
         rare = classes[int(np.argmin(counts))]
         raise ValueError(
@@ -177,6 +171,7 @@ def stratified_splits(
             else f"all bags of class {shown(rare)} are in one group, so that it cannot be held out"
         )
     if folds < 2 or folds > counts.min():
+        what = "bags" if groups is None else "groups"
         raise ValueError(f"folds must lie between 2 and the smallest class's {counts.min()} {what}, got {folds}")
     splits = []
     for repeat in range(repeats):
@@ -199,15 +194,11 @@ def regression_splits(
     targets: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """For each repetition the fold of every bag."""
-    most = len(targets) if groups is None else len(np.unique(groups))
+    n = len(targets)
+    most, what = (n, "bags") if groups is None else (len(np.unique(groups)), "groups")
     if not 2 <= folds <= most:
-        raise ValueError(
-            f"folds must lie between 2 and the {most} {'bags' if groups is None else 'groups'}, got {folds}"
-        )
-    return [
-        _fold_of_each(number_folds(len(targets), seed + repeat, groups, folds), len(targets))
-        for repeat in range(repeats)
-    ]
+        raise ValueError(f"folds must lie between 2 and the {most} {what}, got {folds}")
+    return [_fold_of_each(number_folds(n, seed + repeat, groups, folds), n) for repeat in range(repeats)]
 
 
 def evaluate(
@@ -219,26 +210,24 @@ def evaluate(
     groups: np.ndarray | None = None,
 ) -> Iterator[Evaluation | None]:
     """Cross-validate each classifier: None after every fit, the result after the last one."""
-    classes = np.unique(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
     several = len(classes) > 2
-    codes = np.searchsorted(classes, labels)
+    token_scores = np.empty((len(splits), bags.n_tokens))
+
+    def predict(model: Any, repeat: int, held: np.ndarray) -> np.ndarray:
+        held_out = bags[held]
+        if token_labels is not None and not several and hasattr(model, "token_scores"):
+            token_scores[repeat, np.isin(bags.bag_of_token, held)] = np.concatenate(model.token_scores(held_out))
+        return model.predict_log_proba(held_out) if several else model.decision_function(held_out)
+
     for name, make in makers.items():
-        scores = np.full((len(splits), len(bags), *([len(classes)] if several else [])), np.nan)
-        token_scores = np.full((len(splits), bags.n_tokens), np.nan)
-        seconds: list[float] = []
-        for repeat, held, model, took in fits_by_fold(bags, labels, make, splits, groups):
-            seconds.append(took)
-            held_out = bags[held]
-            scores[repeat, held] = model.predict_log_proba(held_out) if several else model.decision_function(held_out)
-            if token_labels is not None and not several and hasattr(model, "token_scores"):
-                rows = np.isin(bags.bag_of_token, held)
-                token_scores[repeat, rows] = np.concatenate(model.token_scores(held_out))
-            yield None
+        token_scores[:] = np.nan
+        scores, seconds = yield from _held_out(bags, labels, make, splits, groups, predict)
         token_area = float("nan")
         if token_labels is not None and np.all(np.isfinite(token_scores)):
             witness = np.asarray(token_labels) == np.max(token_labels)
             token_area = float(np.mean([area_under_curve(s, witness) for s in token_scores]))
-        yield _summary(name, scores, codes, token_area, float(np.mean(seconds)))
+        yield _summary(name, scores, codes, token_area, seconds)
 
 
 def _summary(name: str, scores: np.ndarray, codes: np.ndarray, token_area: float, seconds: float) -> Evaluation:
@@ -284,12 +273,9 @@ def evaluate_regression(
     if variance == 0.0:
         raise ValueError("all labels are equal: there is nothing to predict")
     for name, make in makers.items():
-        predictions = np.full((len(splits), len(bags)), np.nan)
-        seconds: list[float] = []
-        for repeat, held, model, took in fits_by_fold(bags, targets, make, splits, groups):
-            seconds.append(took)
-            predictions[repeat, held] = model.predict(bags[held])
-            yield None
+        predictions, seconds = yield from _held_out(
+            bags, targets, make, splits, groups, lambda model, _, held: model.predict(bags[held])
+        )
         squares = np.mean((predictions - targets) ** 2, axis=0)
         sizes = np.mean(np.abs(predictions - targets), axis=0)
         yield RegressionEvaluation(
@@ -299,7 +285,7 @@ def evaluate_regression(
             float(np.sqrt(squares.mean())),
             float(sizes.mean()),
             standard_error(sizes),
-            float(np.mean(seconds)),
+            seconds,
             predictions,
         )
 

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from .._core.validation import check_real, real_number
-from ..bags.forms import shown
+from ..bags.forms import object_array, shown
 
 # The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
 # precision.
@@ -54,10 +54,9 @@ def checked_numbers(y: Any, count: int) -> np.ndarray:
         raise ValueError("y must hold numbers for a regression; for classes take a classifier") from None
     if len(targets) != count:
         raise ValueError(f"y must hold one number per bag: there are {count} bags and {len(targets)} labels")
-    if not np.all(np.isfinite(targets)):
-        raise ValueError(
-            f"y must hold finite numbers; that of bag {int(np.argmin(np.isfinite(targets)))} is NaN or inf"
-        )
+    finite = np.isfinite(targets)
+    if not finite.all():
+        raise ValueError(f"y must hold finite numbers; that of bag {int(np.argmin(finite))} is NaN or inf")
     return targets
 
 
@@ -104,12 +103,9 @@ def _given_factors(class_weight: Mapping[Any, Any], classes: list[Any]) -> np.nd
 
 def _check_every_label(labels: np.ndarray) -> None:
     """Refuse missing labels and labels that cannot be sorted, for which scikit-learn's messages are unclear."""
-    if labels.dtype.kind == "f":
-        missing = np.isnan(labels)
-    elif labels.dtype == object:
-        missing = np.array([_is_missing(value) for value in labels])
-    else:
-        return
+    import pandas as pd
+
+    missing = pd.isna(labels)
     if missing.any():
         raise ValueError(f"y must hold a label for every bag, there is none at place {np.argmax(missing)}")
     if labels.dtype != object:
@@ -121,13 +117,6 @@ def _check_every_label(labels: np.ndarray) -> None:
             f"Unknown label type: y holds {type(labels[0]).__name__} values as objects; give it a type, such as "
             "np.asarray(y, dtype=int) or y.astype(str)"
         )
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is missing: None, NaN, or pandas' NA, which cannot be compared."""
-    return (
-        value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
-    )
 
 
 def sides_to_try(positive_label: Any, classes: np.ndarray) -> tuple[float, ...]:
@@ -203,6 +192,14 @@ def weights_without_folds(weights: np.ndarray, folds: list[np.ndarray]) -> np.nd
     return rows
 
 
+def own_folds(rows: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:
+    """The score of each bag from the row (one per fold) whose fit has not seen it."""
+    scores = np.empty(rows.shape[1])
+    for row, held in zip(rows, folds):
+        scores[held] = row[held]
+    return scores
+
+
 def checked_groups(groups: Any, count: int) -> np.ndarray | None:
     """The groups as numbers, one per bag; None also where every bag is a group by itself."""
     if groups is None:
@@ -211,9 +208,8 @@ def checked_groups(groups: Any, count: int) -> np.ndarray | None:
 
     if not hasattr(groups, "__len__"):
         raise ValueError(f"groups must hold one group per bag, got {groups!r}")
-    names = np.empty(len(groups), dtype=object)
-    names[:] = list(groups)
-    if names.shape != (count,):
+    names = object_array(groups)
+    if len(names) != count:
         raise ValueError(f"groups must hold one group per bag: there are {count} bags and {len(names)} groups")
     try:
         codes, distinct = pd.factorize(names)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ..bags.bags import Bags
 
-# Whole numbers are classes as long as there are at most this many of them, as for scikit-learn's users with digits.
-MOST_CLASSES = 20
 # The one reason without an alternative: values with decimals are never taken as classes.
 DECIMALS = "the labels have decimals"
 
@@ -40,35 +38,56 @@ def _ours(name: str, estimator: str, description: str) -> Learner:
     return Learner(name, make, description)
 
 
-def _mean(bags: Bags) -> np.ndarray:
-    from ..bags.segments import bag_mean
-
-    return bag_mean(bags.tokens, bags.starts)
-
-
-def _maximum(bags: Bags) -> np.ndarray:
+def _pool(bags: Bags, statistics: Sequence[str]) -> np.ndarray:
+    """Statistics of the features over the tokens of each bag, side by side."""
     import numpy as np
 
-    return np.maximum.reduceat(bags.tokens, bags.starts, axis=0)
+    from ..bags.segments import bag_extremes, bag_mean
+
+    mean = bag_mean(bags.tokens, bags.starts)
+    found = {"mean": mean, **dict(zip(("least", "largest"), bag_extremes(bags.tokens, bags.starts)))}
+    if "spread" in statistics:
+        found["spread"] = np.sqrt(np.maximum(bag_mean(np.square(bags.tokens), bags.starts) - mean**2, 0.0))
+    return np.hstack([found[name] for name in statistics])
 
 
-def _both(bags: Bags) -> np.ndarray:
-    import numpy as np
+def _pooled(statistics: Sequence[str]) -> Any:
+    from sklearn.preprocessing import FunctionTransformer
 
-    return np.hstack([_mean(bags), _maximum(bags)])
+    return FunctionTransformer(_pool, kw_args={"statistics": statistics})
 
 
-def _baseline(name: str, pool: Callable[[Bags], np.ndarray], what: str) -> Learner:
+def _logistic(name: str, what: str, *statistics: str) -> Learner:
     def make() -> Any:
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import FunctionTransformer
 
         from ..bags.scaler import BagScaler
 
-        return make_pipeline(BagScaler(), FunctionTransformer(pool), LogisticRegression(C=1.0, max_iter=2000))
+        return make_pipeline(BagScaler(), _pooled(statistics), LogisticRegression(C=1.0, max_iter=2000))
 
     return Learner(name, make, f"scikit-learn's logistic regression on the {what}", baseline=True)
+
+
+def _ridge(name: str, what: str, *statistics: str) -> Learner:
+    def make() -> Any:
+        import numpy as np
+        from sklearn.linear_model import RidgeCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        # scikit-learn's own search, on a grid that is wide for standardised features.
+        return make_pipeline(_pooled(statistics), StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
+
+    return Learner(name, make, f"scikit-learn's ridge regression on the {what}", baseline=True)
+
+
+def _statistics_forest() -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.pipeline import make_pipeline
+
+    statistics = ("mean", "largest", "least", "spread")
+    return make_pipeline(_pooled(statistics), RandomForestRegressor(300, random_state=0, n_jobs=1))
 
 
 def _majority() -> Any:
@@ -98,62 +117,27 @@ def _has_torch() -> bool:
 
 MAJORITY, ABMIL = "majority", "ABMIL"
 DEFAULT, DEFAULT_REGRESSOR = "bag-classifier", "bag-regressor"
-_ALL = (
+_CLASSIFIERS = (
     _ours(DEFAULT, "BagClassifier", "attention and classifiers on bag statistics that vote: the default"),
     _ours("attention", "AttentionClassifier", "the paper's single-layer attention, two gradient steps and a readout"),
     _ours("message-passing", "MessagePassingClassifier", "likelihood ratio, the signal found by message passing"),
     _ours("elementwise", "ElementwiseAttentionClassifier", "attention with an elementwise activation for the softmax"),
     _ours("pooled", "PooledClassifier", "linear on the mean token"),
     _ours("vectorized", "VectorizedClassifier", "linear on all tokens side by side, bags of equal length"),
-    _baseline("mean-pool LR", _mean, "mean token"),
-    _baseline("max-pool LR", _maximum, "features' maxima"),
-    _baseline("mean+max LR", _both, "mean token and the features' maxima"),
+    _logistic("mean-pool LR", "mean token", "mean"),
+    _logistic("max-pool LR", "features' maxima", "largest"),
+    _logistic("mean+max LR", "mean token and the features' maxima", "mean", "largest"),
     Learner(ABMIL, _gated_attention, "gated attention trained by Adam, where PyTorch is installed", baseline=True),
     Learner(MAJORITY, _majority, "the commonest label for every bag", baseline=True),
 )
-LEARNERS = {learner.name: learner for learner in _ALL}
-
-
-def _regression_baseline(name: str, pool: Callable[[Bags], np.ndarray], what: str) -> Learner:
-    def make() -> Any:
-        import numpy as np
-        from sklearn.linear_model import RidgeCV
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import FunctionTransformer, StandardScaler
-
-        # scikit-learn's own search, on a grid that is wide for standardised features.
-        regressor = RidgeCV(np.logspace(-2, 4, 13))
-        return make_pipeline(FunctionTransformer(pool), StandardScaler(), regressor)
-
-    return Learner(name, make, f"scikit-learn's ridge regression on the {what}", baseline=True)
-
-
-def _statistics(bags: Bags) -> np.ndarray:
-    import numpy as np
-
-    from ..bags.segments import bag_mean
-
-    mean, square = _mean(bags), bag_mean(np.square(bags.tokens), bags.starts)
-    least = np.minimum.reduceat(bags.tokens, bags.starts, axis=0)
-    return np.hstack([mean, _maximum(bags), least, np.sqrt(np.maximum(square - mean**2, 0.0))])
-
-
-def _statistics_forest() -> Any:
-    from sklearn.ensemble import RandomForestRegressor
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-
-    return make_pipeline(FunctionTransformer(_statistics), RandomForestRegressor(300, random_state=0, n_jobs=1))
-
-
-_ALL_REGRESSORS = (
+_REGRESSORS = (
     _ours(DEFAULT_REGRESSOR, "BagRegressor", "attention and ridge regressions, weighed on held-out bags"),
-    _regression_baseline("mean-pool ridge", _mean, "mean token"),
-    _regression_baseline("max-pool ridge", _maximum, "features' maxima"),
-    _regression_baseline("mean+max ridge", _both, "mean token and the features' maxima"),
+    _ridge("mean-pool ridge", "mean token", "mean"),
+    _ridge("max-pool ridge", "features' maxima", "largest"),
+    _ridge("mean+max ridge", "mean token and the features' maxima", "mean", "largest"),
     Learner("statistics forest", _statistics_forest, "scikit-learn's random forest on bag statistics", baseline=True),
 )
-REGRESSORS = {learner.name: learner for learner in _ALL_REGRESSORS}
+LEARNERS, REGRESSORS = ({learner.name: learner for learner in some} for some in (_CLASSIFIERS, _REGRESSORS))
 
 
 def inferred_task(labels: np.ndarray) -> tuple[str, str]:
@@ -165,7 +149,7 @@ def inferred_task(labels: np.ndarray) -> tuple[str, str]:
     if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
         return "regression", DECIMALS
     count = len(np.unique(labels))
-    if count > MOST_CLASSES and count > len(labels) / 4:
+    if count > max(20, len(labels) / 4):
         return "regression", f"the labels have {count} different values"
     return "classification", f"the labels have {count} different values"
 
@@ -184,21 +168,22 @@ def check_kind(name: str, regression: bool) -> None:
         )
 
 
+def _check_known(names: Sequence[str], known: dict[str, Learner], what: str) -> None:
+    for name in names:
+        check_kind(name, regression=known is REGRESSORS)
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+
+
 def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
     """The named regressors, or all."""
-    for name in names:
-        check_kind(name, regression=True)
-        if name not in REGRESSORS:
-            raise ValueError(f"there is no regressor {name!r}; there are {', '.join(REGRESSORS)}")
+    _check_known(names, REGRESSORS, "regressor")
     return {name: REGRESSORS[name].make for name in names or REGRESSORS}
 
 
 def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
     """The named learners, or all that suit the bags (the vectorized one needs bags of equal length) and are installed."""
-    for name in names:
-        check_kind(name, regression=False)
-        if name not in LEARNERS:
-            raise ValueError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
+    _check_known(names, LEARNERS, "learner")
     if names:
         return {name: LEARNERS[name].make for name in names}
     left_out = {"vectorized"} if bags.lengths.min() < bags.lengths.max() else set()

@@ -15,36 +15,31 @@ from .._core.files import write_bytes
 from .base import BagLearner, BaseBagClassifier
 
 FORMAT = 11
-_OWN_TYPES = (
-    "sparsetoken._core.frozen.FrozenMapping",
-    "sparsetoken.bags.scaler.BagScaler",
-    "sparsetoken.estimators.paper.attention.AttentionClassifier",
-    "sparsetoken.estimators.default.bag_classifier.BagClassifier",
-    "sparsetoken.estimators.default.bag_regressor.BagRegressor",
-    "sparsetoken.estimators.calibration.Calibration",
-    "sparsetoken.estimators.several_classes.JointCalibration",
-    "sparsetoken.estimators.several_classes.SeveralClasses",
-    "sparsetoken.estimators.paper.elementwise.ElementwiseAttentionClassifier",
-    "sparsetoken.estimators.paper.joint_heads.Head",
-    "sparsetoken.estimators.default.vote.Vote",
-    "sparsetoken.estimators.default.lift.NystromKernel",
-    "sparsetoken.estimators.default.lift.TokenLift",
-    "sparsetoken.estimators.paper.linear.PooledClassifier",
-    "sparsetoken.estimators.paper.linear.VectorizedClassifier",
-    "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
-    "sparsetoken.estimators.message_passing.noise.Noise",
-    "sparsetoken.estimators.message_passing.likelihood_ratio.LikelihoodRatio",
-    "sparsetoken.estimators.message_passing.amp.ExactCount",
-    "sparsetoken.estimators.message_passing.amp.IndependentRate",
-    "sparsetoken.estimators.default.views.BagStatistics",
-    "sparsetoken.estimators.calibration.TrainingRange",
-    "sparsetoken.estimators.default.views.BagViews",
-    "sparsetoken.estimators.default.vote.Member",
-    "sparsetoken.losses.Logistic",
-    "sparsetoken.losses.SmoothedHinge",
-    "sparsetoken.losses.Square",
-    "sparsetoken.schedules.Stage",
-)
+_OWN_TYPES = [
+    f"sparsetoken.{module}.{name}"
+    for module, names in {
+        "_core.frozen": "FrozenMapping",
+        "bags.scaler": "BagScaler",
+        "estimators.calibration": "Calibration TrainingRange",
+        "estimators.default.bag_classifier": "BagClassifier",
+        "estimators.default.bag_regressor": "BagRegressor",
+        "estimators.default.lift": "NystromKernel TokenLift",
+        "estimators.default.views": "BagStatistics BagViews",
+        "estimators.default.vote": "Member Vote",
+        "estimators.message_passing.amp": "ExactCount IndependentRate",
+        "estimators.message_passing.classifier": "MessagePassingClassifier",
+        "estimators.message_passing.likelihood_ratio": "LikelihoodRatio",
+        "estimators.message_passing.noise": "Noise",
+        "estimators.paper.attention": "AttentionClassifier",
+        "estimators.paper.elementwise": "ElementwiseAttentionClassifier",
+        "estimators.paper.joint_heads": "Head",
+        "estimators.paper.linear": "PooledClassifier VectorizedClassifier",
+        "estimators.several_classes": "JointCalibration SeveralClasses",
+        "losses": "Logistic SmoothedHinge Square",
+        "schedules": "Stage",
+    }.items()
+    for name in names.split()
+]
 
 
 def save_model(path: str | Path, model: Any) -> None:
@@ -72,7 +67,7 @@ def load_model(path: str | Path) -> Any:
     data = path.read_bytes()
     _check_types(data, str(path))
     try:
-        stored = skops.io.loads(data, trusted=list(_OWN_TYPES))
+        stored = skops.io.loads(data, trusted=_OWN_TYPES)
     except Exception as error:
         raise ValueError(f"{path} is not a model file of this program: {error}") from error
     if not isinstance(stored, dict) or "model" not in stored:

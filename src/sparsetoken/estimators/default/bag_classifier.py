@@ -14,7 +14,13 @@ from ...bags.bags import Bags
 from ...bags.scratch import DEVICE_BLOCK_BYTES
 from ...losses import Loss, get_loss
 from ..base import BaseBagClassifier, per_bag
-from ..calibration import final_calibration, fit_calibration, held_out_diagnostics, unvalidated_calibration
+from ..calibration import (
+    final_calibration,
+    fit_calibration,
+    held_out_diagnostics,
+    training_diagnostics,
+    unvalidated_calibration,
+)
 from ..labels import auto_or_number, checked_seed, class_folds
 from ..several_classes import each_class, side_by_side
 from .candidates import CANDIDATES, Candidate, LearningProblem, chosen_candidates
@@ -125,15 +131,9 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         if vote.side is not None:
             self.side_ = vote.side
             self.diagnostics_["either_class"] = vote.either_side
-        wrong = float(np.mean((self._decide(bags) > 0) != (signs > 0)))  # as `predict` decides
-        self.diagnostics_ |= {
-            "bags": len(signs),
-            "dimensions": bags.n_features,
-            "members": [f"{m.name} share {m.share:.2f}" for m in vote.members if m.share > 0],
-            "held_out_losses": vote.losses,
-            "training_error": wrong,
-            "separable": wrong == 0.0,
-        }
+        wrong = (self._decide(bags) > 0) != (signs > 0)  # as `predict` decides
+        self.diagnostics_ |= training_diagnostics(len(signs), bags.n_features, wrong)
+        self.diagnostics_ |= {"members": vote.shares(), "held_out_losses": vote.losses}
         self._n_features_out = vote.width
         return vote.held_out
 
@@ -144,7 +144,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Softmax weights of each bag's tokens (sum 1), averaged over the heads by their shares, one array per bag."""
         bags = self._checked(X)
-        return per_bag(self.vote_.attention(bags).astype(bags.dtype), bags)
+        return per_bag(self.vote_.attention(bags), bags)
 
     @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
@@ -153,7 +153,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         The sum over the heads of <w, x_l>, each times its share among the heads and the slope of its calibration.
         """
         bags = self._checked(X)
-        return per_bag(self.vote_.evidence(bags).astype(bags.dtype), bags)
+        return per_bag(self.vote_.evidence(bags), bags)
 
     @side_by_side
     def transform(self, X: Any) -> np.ndarray:

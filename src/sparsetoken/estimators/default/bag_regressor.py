@@ -35,16 +35,14 @@ class BagRegressor(RegressorMixin, BagLearner):
 
     Attributes
     ----------
-    vote_ : Vote
-        The vote: its `members` with their names, shares and models, and the views of bags that they see.
+    vote_, range_
+        As for `BagClassifier`; predictions for bags far outside the range are shrunk towards the mean label.
     trust_ : float
         Share of the vote in the prediction; the rest is the mean label's.
     mean_, spread_ : float
         Mean and standard deviation of the training targets.
     low_, high_ : float
         Bounds of the predictions: the training targets' range and one standard deviation more on either side.
-    range_ : TrainingRange
-        The range of the training bags: predictions for bags far outside it are shrunk towards the mean label.
     diagnostics_ : dict
         Diagnostics of the training, the held-out R^2 included.
     """
@@ -85,9 +83,8 @@ class BagRegressor(RegressorMixin, BagLearner):
         landmarks, scale = landmark_count(self.lift, bags.n_tokens), true_or_false("scale", self.scale)
         p, size = weights / weights.sum(), max(float(np.abs(targets).max()), np.finfo(float).tiny)
         self.mean_ = float(p @ targets)
-        self.spread_ = size * float(
-            np.sqrt(p @ ((targets - self.mean_) / size) ** 2)
-        )  # squares of huge numbers overflow
+        # In units of the largest: squares of huge numbers overflow.
+        self.spread_ = size * float(np.sqrt(p @ ((targets - self.mean_) / size) ** 2))
         self.low_, self.high_ = targets.min() - self.spread_, targets.max() + self.spread_
         self.diagnostics_, self.vote_, self.trust_ = {"bags": len(bags), "dimensions": bags.n_features}, None, 0.0
         folds = number_folds(len(bags), seed, groups)
@@ -107,13 +104,12 @@ class BagRegressor(RegressorMixin, BagLearner):
                 "held_out_r2": 1.0 - left,
                 "held_out_rmse": self.spread_ * float(np.sqrt(left)),
                 "trust": self.trust_,
-                "members": [f"{m.name} share {m.share:.2f}" for m in self.vote_.members if m.share > 0],
+                "members": self.vote_.shares(),
                 "held_out_r2_of_candidates": {name: 1.0 - 2.0 * loss for name, loss in self.vote_.losses.items()},
             }
         if self.trust_ < 0.5:
-            self._warn(
-                ["no candidate predicts held-out bags clearly better than their mean: predictions stay near the mean"]
-            )
+            found = "no candidate predicts held-out bags clearly better than their mean"
+            self._warn([f"{found}: predictions stay near the mean"])
 
     def predict(self, X: Any) -> np.ndarray:
         """One number per bag."""
@@ -130,11 +126,10 @@ class BagRegressor(RegressorMixin, BagLearner):
         """The evidence of each token for a higher label, in units of the label, comparable across bags, one array per bag."""
         bags = self._checked(X)
         scores = np.zeros(bags.n_tokens) if self.vote_ is None else self.spread_ * self.vote_.evidence(bags)
-        return per_bag(scores.astype(bags.dtype), bags)
+        return per_bag(scores, bags)
 
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """How much each token counts (sum 1 per bag), averaged over the members that see tokens, one array per bag."""
         bags = self._checked(X)
         even = np.repeat(1.0 / bags.lengths, bags.lengths)
-        weights = even if self.vote_ is None else self.vote_.attention(bags)
-        return per_bag(weights.astype(bags.dtype), bags)
+        return per_bag(even if self.vote_ is None else self.vote_.attention(bags), bags)

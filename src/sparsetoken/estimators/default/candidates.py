@@ -27,21 +27,16 @@ from ...bags.segments import bag_mean
 from ...losses import Loss
 from ...solvers.erm import fit_erm
 from ..calibration import CHANCE_GAIN, Calibration, fit_calibration
-from ..labels import weights_without_folds
+from ..labels import own_folds, weights_without_folds
 from ..message_passing.likelihood_ratio import QUICK, fit_ratio, held_out_ratios
 from ..paper.joint_heads import Head, decisions, fit_heads
+from ..paper.linear import ridge_path
 from ..paper.staged import attention_features, softmax_attention
 from ..paper.two_steps import pooled_tokens, two_gradient_steps
 from .lift import SAMPLED_TOKENS
 from .views import TOKEN_VIEWS
 
-SEARCH_TOLERANCE = 1e-4  # for heads that are compared: a tenth of it changes held-out losses in the third digit
 FINAL_TOLERANCE = 1e-6
-SHARPNESS = 3.0  # of the paper's attention, in standard deviations of the tokens' scores: nearly a maximum
-# The likelihood ratio of the paper's model is a candidate from this many bags and features on, and where the root mean square
-# of the features' excess kurtosis, beyond sampling error, is at most this: 0 for Gaussian noise, 1.8 for uniform features, and
-# above 1 on all real sets of docs/learners.md.
-LEAST_BAGS, LEAST_FEATURES, EXCESS_KURTOSIS = 200, 20, 0.2
 
 
 @dataclass(frozen=True)
@@ -106,19 +101,30 @@ def _linear(candidate: Candidate, problem: LearningProblem) -> Tried:
     if problem.folds:
         path = np.empty((len(ridges), count))
         for f, held in zip(features, problem.folds):
-            rest, head = np.delete(np.arange(count), held), None
-            seen, unseen = f[rest], f[held]
-            for row, ridge in zip(path, ridges):
-                head = _readout(seen, problem.y[rest], problem.weights[rest], ridge, problem, head, SEARCH_TOLERANCE)
-                row[held] = unseen @ head.readout + head.bias
+            rest = np.delete(np.arange(count), held)
+            seen, unseen, y, p = f[rest], f[held], problem.y[rest], problem.weights[rest]
+            if problem.classes:
+                path[:, held] = ridge_path(seen, unseen, y, p, problem.loss, ridges)
+            else:
+                path[:, held] = [_regression(seen, y, p, ridge).predict(unseen) for ridge in ridges]
         fits = [problem.calibrated(row) for row in path]
         best = int(np.argmin([fit.loss for fit in fits]))
         scores, calibration = path[best], fits[best]
 
     def finish() -> Head:
-        return replace(_readout(features[-1], problem.y, problem.weights, ridges[best], problem), query=queries[-1])
+        y, p = problem.y, problem.weights
+        if not problem.classes:
+            solved = _regression(features[-1], y, p, ridges[best])
+            return Head("free", queries[-1], solved.coef_, float(solved.intercept_))
+        found = fit_erm(features[-1], y, ridges[best], problem.loss, p, tolerance=FINAL_TOLERANCE)
+        return Head("free", queries[-1], found.coef, found.bias)
 
     return Tried(f"{candidate.name} ridge {ridges[best]:g}", candidate.view, scores, calibration, finish)
+
+
+def _regression(features: np.ndarray, y: np.ndarray, weights: np.ndarray, ridge: float) -> Ridge:
+    """scikit-learn's objective is sum_i p_i (<w, f_i> + b - y_i)^2 + alpha ||w||^2: twice that of `_linear`."""
+    return Ridge(alpha=ridge).fit(features, y, sample_weight=weights / weights.sum())
 
 
 def _bag_features(candidate: Candidate, problem: LearningProblem) -> tuple[list[np.ndarray], np.ndarray]:
@@ -132,29 +138,9 @@ def _bag_features(candidate: Candidate, problem: LearningProblem) -> tuple[list[
         return [mean] * len(rows), np.zeros((len(rows), bags.n_features))
     queries = two_gradient_steps(bags, pooled_tokens(bags), problem.y, rows, problem.loss).query
     spread = np.std(np.asarray(bags.tokens @ queries.T.astype(bags.dtype), dtype=np.float64), axis=0)
-    queries *= (SHARPNESS / np.where(spread > 0, spread, 1.0))[:, None]
+    queries *= (3.0 / np.where(spread > 0, spread, 1.0))[:, None]  # standard deviations: nearly a maximum
     found = np.asarray(bags.per_bag(attention_features, shared=(queries, softmax_attention)))
     return list(found.swapaxes(0, 1)), queries
-
-
-def _readout(
-    features: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    ridge: float,
-    problem: LearningProblem,
-    start: Head | None = None,
-    tolerance: float = FINAL_TOLERANCE,
-) -> Head:
-    """The minimiser of `_linear`'s objective, as a head that attends to all tokens alike."""
-    zero = np.zeros(features.shape[1])
-    if problem.classes:
-        begin = None if start is None else (start.readout, start.bias)
-        found = fit_erm(features, y, ridge, problem.loss, weights, begin, tolerance)
-        return Head("free", zero, found.coef, found.bias)
-    # scikit-learn's objective is sum_i p_i (<w, f_i> + b - y_i)^2 + alpha ||w||^2: twice this one.
-    solved = Ridge(alpha=ridge).fit(features, y, sample_weight=weights / weights.sum())
-    return Head("free", zero, solved.coef_, float(solved.intercept_))
 
 
 def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
@@ -202,15 +188,13 @@ def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np
     zero = np.zeros(bags.n_features)  # uniform attention
     heads = [Head("tied", zero, zero, 0.0)] * len(weights)
     for ridge in candidate.ridges:
-        heads = fit_heads(bags, y, weights, problem.loss, ridge, heads, SEARCH_TOLERANCE)
+        heads = fit_heads(bags, y, weights, problem.loss, ridge, heads, 1e-4)  # a tenth of it changes losses by .001
         z = side * decisions(heads, bags)
         if not problem.folds:  # nothing can be held out: choose the side by the training loss, and the first ridge
             loss = float(problem.weights @ problem.loss.value(side * z[-1], y))
             yield _Step(ridge, heads[-1], None, Calibration(), loss)
             return
-        scores = np.empty(len(bags))
-        for row, held in zip(z, problem.folds):
-            scores[held] = row[held]
+        scores = own_folds(z, problem.folds)
         calibration = problem.calibrated(scores)
         yield _Step(ridge, heads[-1], scores, calibration, calibration.loss)
 
@@ -277,12 +261,15 @@ def try_candidates(candidates: Sequence[Candidate], problem: LearningProblem) ->
 
 
 def looks_gaussian(bags: Bags, signs: np.ndarray) -> bool:
-    """Whether the negative bags' tokens look like Gaussian noise, and there are enough bags."""
-    if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
+    """Whether there are enough bags and features, and the negative bags' tokens look like Gaussian noise.
+
+    The root mean square of the features' excess kurtosis, beyond sampling error, is 0 for Gaussian noise, 1.8 for uniform
+    features, and above 1 on all real sets of docs/learners.md.
+    """
+    if len(bags) < 200 or bags.n_features < 20 or bags.n_tokens < 2 * bags.n_features:
         return False
     rows = np.flatnonzero(np.repeat(signs < 0, bags.lengths))
     sample = np.asarray(bags.tokens[rows[:: -(-len(rows) // SAMPLED_TOKENS)]], dtype=np.float64)
     if not np.all(np.ptp(sample, axis=0) > 0.0):
         return False
-    beyond_chance = float(np.mean(kurtosis(sample) ** 2)) - 24.0 / len(sample)
-    return beyond_chance <= EXCESS_KURTOSIS**2
+    return float(np.mean(kurtosis(sample) ** 2)) - 24.0 / len(sample) <= 0.2**2

@@ -3,16 +3,14 @@
 1. Views of the bags are learnt without labels (`views`).
 2. Every candidate is fitted without each of the inner folds, and scores the bags held out (`candidates`).
 3. The held-out scores choose each candidate's ridge, calibrate it, and determine the shares of the vote. With u_ki the
-calibrated held-out
-   score of candidate k for bag i (log odds; of numbers, the prediction), the shares c minimise
+   calibrated held-out score of candidate k for bag i (log odds; of numbers, the prediction), the shares c minimise
 
     n sum_i p_i l(sum_k c_k u_ki; y_i) + sum_k c_k log(K c_k)        over c >= 0, sum_k c_k = 1
 
    with p_i normalised weights, n the number of bags, K that of the candidates, and l the logistic (or half the squared) loss:
    equal shares where little is known, stacking where there are many bags.
 4. Candidates with a share are fitted to all bags. The vote is calibrated once more as a whole and shrunk towards the class
-frequencies
-   (or the mean label) by as much as chance may explain it, and further where a bag is unlike all training bags (`calibration`).
+   frequencies (or the mean label) by as much as chance may explain it, and further where a bag is unlike all training bags.
 """
 
 from __future__ import annotations
@@ -69,6 +67,10 @@ class Vote:
                 bags = views[m.view]
                 total += m.share * m.calibration(m.side * np.asarray(m.model.decide(bags.tokens, bags.starts)))
         return self.turn * total
+
+    def shares(self) -> list[str]:
+        """The members that vote and their shares, in words."""
+        return [f"{m.name} share {m.share:.2f}" for m in self.members if m.share > 0]
 
     def explainers(self) -> list[Member]:
         """The members that see tokens."""

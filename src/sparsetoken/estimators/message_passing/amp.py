@@ -33,15 +33,11 @@ from .noise import WhiteTokens
 
 # Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
-BALANCE_STEPS = 6  # of `_balanced`; probabilities stay far from underflow with the mean count within a factor of two
 # Where messages converge, 15 to 40 iterations are usual. Damping from the start would keep fits near the threshold at their
 # start, so only messages that have not converged half-way continue with half steps.
 ITERATIONS = 80
 KEPT_STRENGTH = 5  # iterations before the strength is learnt: the first fields are mostly noise
 TOLERANCE = 1e-4  # of the relative change of xhat, and ten times as much of the strength
-SEPARATIONS = (0.1, 15.0)  # bounds of the mean field of signal tokens, in standard deviations of the noise
-LEAST_OVERLAP = 0.02  # floor in the strength's estimate, which a poorly known direction would make arbitrary
-WELL_SEEN = 0.5  # squared cosine from which the length of B_x estimates it better than xhat does
 LEAST_COUNT = 0.5  # least mean number of signal tokens per bag of a rate
 LARGEST = 1e100  # evidence beyond this is cut off: sums over a bag stay finite
 
@@ -174,12 +170,12 @@ def _first_strength(count: float) -> float:
 def _strength(fields: np.ndarray, shares: np.ndarray, overlap: float, seen: float) -> float:
     """theta = mu / sqrt m, mu the mean field of the signal tokens and m the squared cosine of xhat with xi.
 
-    m is |xhat|^2/d; where xi is well known, that follows theta slowly, and m is estimated from the length of B_x beyond its
-    noise.
+    m is |xhat|^2/d; where xi is well known, that follows theta slowly, and m is `seen`, estimated from the length of B_x beyond
+    its noise. The floor of m: a poorly known direction would make theta arbitrary.
     """
     mu = float(shares @ fields) / max(float(shares.sum()), np.finfo(float).tiny)
-    m = seen if seen > WELL_SEEN else max(overlap, LEAST_OVERLAP)
-    return float(np.clip(mu, *SEPARATIONS) / np.sqrt(m))
+    m = seen if seen > 0.5 else max(overlap, 0.02)
+    return float(np.clip(mu, 0.1, 15.0) / np.sqrt(m))
 
 
 def _with_rate(rate: float, length: float) -> IndependentRate:
@@ -229,7 +225,7 @@ def _balanced(evidence: np.ndarray, count: int) -> np.ndarray:
     """A tilt for each column with which about `count` rows join: from one over the count-th largest, by steps that never
     overshoot."""
     tilt = -np.partition(evidence, len(evidence) - count, axis=0)[len(evidence) - count]
-    for _ in range(BALANCE_STEPS):
+    for _ in range(6):  # the mean count is then within a factor of two, and probabilities are far from underflow
         tilt += np.log(count / expit(evidence + tilt).sum(axis=0))
     return tilt
 

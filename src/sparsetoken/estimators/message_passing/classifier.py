@@ -47,33 +47,23 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         given.
     positive_label : label or None
         The class whose bags hold the signal; None: the one for which the model explains the labels better.
-    class_weight : None, "balanced" or dict
-        Weights of the classes; they enter the prior odds and the calibration.
-    device : str
-        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
-    missing : {"error", "drop-token", "impute"}
-        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
+    class_weight, device, missing
+        As for `BagClassifier`; class weights enter the prior odds and the calibration.
 
     Attributes
     ----------
-    signal_ : ndarray of shape (features,)
-        The direction times the square root of the overlap.
-    strength_ : float
-        theta.
-    sparsity_ : int or float
-        The number of signal tokens per bag, or each token's probability.
-    overlap_ : float
-        The squared cosine that the direction is expected to have with xi.
+    signal_, overlap_
+        The direction (features,) times the square root of the overlap, the squared cosine it is expected to have with xi.
+    strength_, sparsity_
+        theta; the number of signal tokens per bag, or each token's probability.
     side_ : float
         1.0 where `classes_[1]` holds the signal, -1.0 where `classes_[0]` does.
     prior_ : ExactCount or IndependentRate
         Which tokens carry the signal.
     noise_ : Noise or None
         What whitens the tokens.
-    calibration_ : Calibration
-        What turns log likelihood ratios into log odds.
-    diagnostics_ : dict
-        Diagnostics of the training.
+    calibration_, diagnostics_
+        What turns log likelihood ratios into log odds; diagnostics of the training.
     """
 
     def __init__(
@@ -124,12 +114,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             fitted = fit_calibration(scores + odds, signs, weights)
             settled = final_calibration(fitted, scores + odds, signs, weights, len(sides), groups)
             self.calibration_ = replace(settled, offset=settled.offset + settled.slope * odds)
-        self.diagnostics_ |= held_out_diagnostics(scores, signs) | self._findings(fit, bags)
         self._n_features_out = bags.n_features
-        return scores
-
-    def _findings(self, fit: RatioFit, bags: Bags) -> dict[str, Any]:
-        return {
+        self.diagnostics_ |= held_out_diagnostics(scores, signs) | {
             "bags": len(bags),
             "dimensions": bags.n_features,
             "strength": self.strength_,
@@ -138,6 +124,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "iterations": fit.messages.iterations,
             "converged": fit.messages.converged,
         }
+        return scores
 
     def _remarks(self) -> list[str]:
         remarks = remarks_on({k: v for k, v in self.diagnostics_.items() if k != "converged"})
@@ -156,32 +143,26 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     @property
     def signal_(self) -> np.ndarray:
-        """The direction times the square root of the overlap."""
         return self.ratio_.signal
 
     @property
     def strength_(self) -> float:
-        """theta."""
         return self.ratio_.strength
 
     @property
     def prior_(self) -> Prior:
-        """Which tokens carry the signal."""
         return self.ratio_.prior
 
     @property
     def noise_(self) -> Noise | None:
-        """What whitens the tokens."""
         return self.ratio_.noise
 
     @property
     def overlap_(self) -> float:
-        """The squared cosine that the direction is expected to have with xi."""
         return float(self.signal_ @ self.signal_)
 
     @property
     def sparsity_(self) -> float | int:
-        """The number of signal tokens per bag, or each token's probability."""
         return self.prior_.count if isinstance(self.prior_, ExactCount) else self.prior_.rate
 
     def _scaler(self, bags: Bags, signs: np.ndarray, whiten: bool) -> BagScaler | None:
@@ -212,13 +193,13 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """Each token's log likelihood ratio "signal against noise", one array per bag; in favour of `classes_[1]`."""
         scaled = scaled_bags(self.scaler_, self._checked(X))
-        return per_bag((self.side_ * self.ratio_.evidence(scaled.tokens)).astype(scaled.dtype), scaled)
+        return per_bag(self.side_ * self.ratio_.evidence(scaled.tokens), scaled)
 
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Each token's probability of carrying the signal if the bag has one, normalised over the bag."""
         scaled = scaled_bags(self.scaler_, self._checked(X))
-        return per_bag(self.ratio_.attention(scaled.tokens, scaled.starts).astype(scaled.dtype), scaled)
+        return per_bag(self.ratio_.attention(scaled.tokens, scaled.starts), scaled)
 
     @side_by_side
     def transform(self, X: Any) -> np.ndarray:

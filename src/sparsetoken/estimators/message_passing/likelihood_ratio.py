@@ -16,9 +16,6 @@ from ...bags.segments import bag_sum, over_tokens, rows_of, starts_of
 from .amp import COUNTS, ExactCount, IndependentRate, Messages, Prior, pass_messages, token_evidence
 from .noise import Noise, TokenMoments, WhiteTokens, moments, noise_of, varying_features
 
-# Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
-# terms that vanish with many bags.
-ENOUGH = 1000
 QUICK = (1,)  # counts to try where time matters: their posterior takes no longer than that of a rate
 
 
@@ -85,16 +82,17 @@ def fit_ratio(
     positive, negative = bags[signs > 0], bags[signs < 0]
     noise = None
     if whiten:
-        center = _mean_token(negative.tokens)
+        center = np.asarray(negative.tokens.mean(axis=0, dtype=np.float64))
         halves = [negative[half::2] for half in range(min(2, len(negative)))]
         noise = noise_of([moments(half.tokens, center) for half in halves], center, varying_features(bags.tokens))
     white, p = WhiteTokens(positive.tokens, noise), weights / weights.sum()
     odds = np.log(p[signs > 0].sum() / p[signs < 0].sum())
     copies = p[signs > 0] / p[signs > 0].mean()
-    best: tuple[float, Messages, np.ndarray] | None = None
-    worse = 0
+    tried: list[tuple[float, Messages, np.ndarray]] = []
     for prior in priors or usual_priors(positive.lengths, counts):
-        if worse >= 2 and isinstance(prior, ExactCount):  # the loss has one valley in the count
+        losses = [one[0] for one in tried]
+        # The loss has one valley in the count: after two worse ones none is better.
+        if isinstance(prior, ExactCount) and tried and min(losses) not in losses[-2:]:
             continue
         messages = pass_messages(white, positive.starts, copies, prior, strength, priors is None)
         ratios = np.empty(len(signs))
@@ -102,12 +100,8 @@ def fit_ratio(
         # The noise's mean is that of these bags: their fields have no offset.
         ratios[signs < 0] = replace(_ratio(messages, noise), offset=0.0).decide(negative.tokens, negative.starts)
         loss = float(p @ np.logaddexp(0.0, -signs * (ratios + odds)))
-        worse += 1
-        if best is None or loss < best[0]:
-            best, worse = (loss, messages, ratios), 0
-    if best is None:
-        raise ValueError("priors must hold at least one")
-    loss, messages, ratios = best
+        tried.append((loss, messages, ratios))
+    loss, messages, ratios = min(tried, key=lambda one: one[0])
     return RatioFit(_ratio(messages, noise), messages, ratios, loss, strength)
 
 
@@ -116,10 +110,10 @@ def held_out_ratios(
 ) -> np.ndarray:
     """Log likelihood ratios of bags by fits that have not seen them: noise, direction and strength anew, the prior as found.
 
-    Of many bags, those of the fit itself without their own contribution. No bag is copied: those held out have no weight in
-    the messages.
+    Of a thousand bags or more, those of the fit itself without their own contribution, which messages remove up to terms that
+    vanish with many bags. No bag is copied: those held out have no weight in the messages.
     """
-    if len(signs) >= ENOUGH and not grouped:
+    if len(signs) >= 1000 and not grouped:
         return fitted.training
     positive, negative = bags[signs > 0], bags[signs < 0]
     above, below = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
@@ -155,7 +149,3 @@ def _noises_without(negative: Bags, folds: list[np.ndarray], bags: Bags, fitted:
 
 def _ratio(messages: Messages, noise: Noise | None) -> LikelihoodRatio:
     return LikelihoodRatio(messages.signal, messages.strength, messages.prior, noise, messages.offset)
-
-
-def _mean_token(tokens: Any) -> np.ndarray:
-    return np.asarray(tokens.mean(axis=0, dtype=np.float64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,15 @@ from ...bags.segments import bag_softmax
 from ...losses import Loss
 from ...schedules import Stage
 from ..base import per_bag
-from ..calibration import held_out_diagnostics
+from ..calibration import held_out_diagnostics, training_diagnostics
 from ..labels import auto_or_number
 from ..several_classes import each_class
 from .descent import MODEL, fit_descent
 from .joint_heads import Head
-from .staged import StagedClassifier, attention_features, softmax_attention
+from .staged import StagedClassifier
 
 TRAININGS = ("staged", "joint", "tied")
-# Parameters that only some trainings use, with their default values.
-STAGED_ONLY: dict[str, Any] = {"ridge": "auto", "split": "auto", "eta_w": 1.0, "eta_b": "auto", "query_by": "auto"}
-DESCENT_ONLY: dict[str, Any] = {"stages": "auto"}
+STAGED_ONLY = ("ridge", "split", "eta_w", "eta_b", "query_by")  # parameters that the other trainings do not use
 
 
 class AttentionClassifier(StagedClassifier):
@@ -62,20 +61,8 @@ class AttentionClassifier(StagedClassifier):
         Joint and tied: the schedule, on all bags at every step (its alpha is not used). "auto" starts from the defaults of
         `theory.design`, takes smaller steps where the tokens' largest variance requires it, and stops where the held-out loss
         is least.
-    loss : str or Loss
-        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
-    scale : bool
-        Whether the tokens' features are standardised first (`BagScaler`).
-    class_weight : None, "balanced" or dict
-        Weights of the classes.
-    random_state : int or None
-        Seed of splits and folds.
-    device : str
-        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
-    positive_label : label or None
-        The class whose bags hold the signal tokens; None: determined from the data (`diagnostics_["signal_class"]`).
-    missing : {"error", "drop-token", "impute"}
-        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
+    loss, scale, class_weight, random_state, device, positive_label, missing
+        As for `BagClassifier`; `scale` leaves heavy tails as they are, `random_state` is the seed of splits and folds.
     query_by : str
         Staged: "steps", the two gradient steps; "products:K", K products with the labelled second moment instead of one, for
         long bags and weak signals; "auto" tries two products as well, on all bags, where held-out bags choose anyway.
@@ -88,20 +75,12 @@ class AttentionClassifier(StagedClassifier):
         w and b; of the tied training as it is fitted to the signal's class.
     side_ : float
         +1 where `classes_[1]` holds the signal, -1 where `classes_[0]` does.
-    split_ : float or "reuse"
-        The share of the bags that the two steps had; "reuse" also where a class was too small to be in both parts.
-    sharpness_, ridge_ : float
-        The values that were used.
-    query_by_ : str
-        Staged: what the query's direction came from.
-    stages_ : tuple of Stage
-        Joint and tied: the schedule that was run, with alpha = n/d of the bags.
-    bag_model_ : BagModel
-        Joint and tied: the model of the theory.
-    calibration_ : Calibration
-        What turns <w, f> + b (tied: the log mean) into log odds.
-    diagnostics_ : dict
-        Diagnostics of the training.
+    sharpness_, ridge_, split_, query_by_
+        What was used; `split_` is "reuse" also where a class was too small to be in both parts.
+    stages_, bag_model_
+        Joint and tied: the schedule that was run, with alpha = n/d of the bags, and the model of the theory.
+    calibration_, diagnostics_
+        What turns <w, f> + b (tied: the log mean) into log odds; diagnostics of the training.
     """
 
     def __init__(
@@ -122,30 +101,18 @@ class AttentionClassifier(StagedClassifier):
         missing: str = "error",
         query_by: str = "auto",
     ):
-        self.training = training
-        self.ridge = ridge
-        self.split = split
-        self.sharpness = sharpness
-        self.eta_w = eta_w
-        self.eta_b = eta_b
-        self.stages = stages
-        self.loss = loss
-        self.scale = scale
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.device = device
-        self.positive_label = positive_label
-        self.missing = missing
-        self.query_by = query_by
+        super().__init__(loss, ridge, scale, class_weight, random_state, device, missing)
+        self.training, self.stages, self.query_by, self.positive_label = training, stages, query_by, positive_label
+        self.split, self.sharpness, self.eta_w, self.eta_b = split, sharpness, eta_w, eta_b
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         if self.training not in TRAININGS:
             raise ValueError(f"training must be one of {', '.join(TRAININGS)}, got {self.training!r}")
-        for name, untouched in (DESCENT_ONLY if self.training == "staged" else STAGED_ONLY).items():
-            given = getattr(self, name)
+        for name in ("stages",) if self.training == "staged" else STAGED_ONLY:
+            given, untouched = getattr(self, name), signature(AttentionClassifier).parameters[name].default
             if isinstance(given, str) != isinstance(untouched, str) or not np.array_equal(given, untouched):
                 raise ValueError(f"{name} must be left at {untouched!r}: training={self.training!r} does not use it")
-        fit = self._fit_staged if self.training == "staged" else self._fit_descent
+        fit = super()._fit if self.training == "staged" else self._fit_descent
         return fit(bags, signs, weights, groups)
 
     def _fit_descent(
@@ -162,22 +129,12 @@ class AttentionClassifier(StagedClassifier):
         self.query_, self.coef_, self.intercept_ = head.query, head.readout[None, :], np.array([head.bias])
         self.stages_, self.sharpness_ = found.stages, found.sharpness
         self.calibration_, self._n_features_out = found.calibration, bags.n_features
-        z = self._head().decide(bags.tokens, bags.starts)
-        wrong = float(np.mean((self.side_ if self.training == "tied" else 1.0) * signs * z <= 0))
-        self.diagnostics_ |= {
-            "bags": len(signs),
-            "dimensions": bags.n_features,
-            "steps": sum(stage.steps for stage in found.stages),
-            "training_error": wrong,
-            "separable": wrong == 0.0,
-        }
+        z = (self.side_ if self.training == "tied" else 1.0) * head.decide(bags.tokens, bags.starts)
+        self.diagnostics_ |= training_diagnostics(len(signs), bags.n_features, signs * z <= 0)
+        self.diagnostics_["steps"] = sum(stage.steps for stage in found.stages)
         if found.held_out is not None:
             self.diagnostics_ |= held_out_diagnostics(found.held_out, signs)
         return found.held_out
-
-    @property
-    def _sums_only(self) -> bool:
-        return self.training == "staged"
 
     @property
     def bag_model_(self) -> BagModel:
@@ -186,32 +143,19 @@ class AttentionClassifier(StagedClassifier):
             raise AttributeError("bag_model_ goes with training='joint' or 'tied'")
         return replace(get_bag_model(MODEL[self.training]), sharpness=self.sharpness_)
 
-    def _head(self) -> Head:
-        """The trained model as a head."""
-        tied = self.training == "tied"
-        return Head(
-            "tied" if tied else "free",
-            self.query_,
-            self.coef_[0],
-            float(self.intercept_[0]),
-            self.sharpness_ if tied else 1.0,
-        )
-
     def _decide(self, bags: Bags) -> np.ndarray:
         if self.training != "tied":
             return super()._decide(bags)
         scaled = scaled_bags(self.scaler_, bags)
-        return self.calibration_(self.side_ * self._head().decide(scaled.tokens, scaled.starts))
-
-    def _features(self, bags: Bags) -> Any:
-        return attention_features(bags, self.query_[None, :], softmax_attention)[:, 0]
+        head = Head("tied", self.query_, self.coef_[0], float(self.intercept_[0]), self.sharpness_)
+        return self.calibration_(self.side_ * head.decide(scaled.tokens, scaled.starts))
 
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Softmax weights of each bag's tokens (sum 1), one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
         scores = (bags.tokens @ self.query_.astype(bags.tokens.dtype)).astype(np.float64)
-        return per_bag(bag_softmax(scores, bags.starts)[0].astype(bags.tokens.dtype), bags)
+        return per_bag(bag_softmax(scores, bags.starts)[0], bags)
 
     @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:

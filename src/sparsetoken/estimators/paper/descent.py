@@ -1,11 +1,7 @@
 """Joint and tied training of the paper's attention: gradient descent on bag models, with the schedules of the theory.
 
-The models are those of `bag_models`, seen through the tokens x_l of a bag:
-
-    attention   z = sum_l p_l <w, x_l> + b,                   p = softmax(s <q, x_l>)        directions q and w
-    tied        z = log((1/L) sum_l exp(s <w, x_l>)) / s + b                                 direction w
-
-Both start at zero. A schedule (`schedules.Stage`) defines the steps, each on all bags:
+The models are the heads of `joint_heads`, free with a query times s ("attention" among `bag_models`) and tied. Both start at
+zero. A schedule (`schedules.Stage`) defines the steps, each on all bags:
 
     theta <- theta (1 - decay rate) + momentum (theta - theta before) - rate sum_i p_i dl(z_i; y_i)/dtheta,   theta = q, w
     b     <- b - rate_b sum_i p_i dl(z_i; y_i)/db,                                           p_i: normalised weights
@@ -17,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,16 +22,13 @@ from ...bags.bags import Bags
 from ...losses import Loss
 from ...schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
 from ..calibration import Calibration, best_calibrated, unvalidated_calibration
-from ..labels import weights_without_folds
+from ..labels import own_folds, weights_without_folds
 from .joint_heads import Head, shared_objective
 from .linear import TrainingSet
 from .two_steps import noise_scales, pooled_tokens
 
 KIND = {"joint": "free", "tied": "tied"}
 MODEL = {"joint": "attention", "tied": "tied"}
-# Steps of the default schedule on white tokens, and the most on tokens whose largest variance requires smaller steps.
-STEPS, MOST_STEPS = 30, 300
-POWER_STEPS = 20  # of the power iteration: step sizes need one digit of the largest variance
 # Sharpnesses s to choose from. The schedules that `theory.design` finds for one to three signal tokens among ten lie between.
 SHARPNESSES = (1.0, 2.0, 4.0)
 
@@ -76,7 +69,7 @@ def fit_descent(
     calibration, held_out = Calibration(), None
     if folds:
         settings = [(k, t) for k in range(len(paths)) for t in (range(1, steps + 1) if automatic else (steps,))]
-        rows = (trials[k][0] * _held_out(paths[k][t].scores, folds) for k, t in settings)
+        rows = (trials[k][0] * own_folds(paths[k][t].scores, folds) for k, t in settings)
         chosen, held_out, calibration = best_calibrated(rows, signs, weights, data.groups)
         best, stop = settings[chosen]
     else:
@@ -95,16 +88,7 @@ def fit_descent(
     return Descended(head, _until(schedule, stop), float(s), calibration, held_out, side)
 
 
-def _held_out(scores: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:
-    """The score of each bag by the descent that has not seen it."""
-    found = np.empty(scores.shape[1])
-    for row, held in zip(scores, folds):
-        found[held] = row[held]
-    return found
-
-
-@dataclass(frozen=True)
-class _Point:
+class _Point(NamedTuple):
     """Parameters of all descents after a step (descents, parameters), and their scores of all bags (descents, bags)."""
 
     parameters: np.ndarray
@@ -154,7 +138,8 @@ def _first_schedule(bags: Bags, alpha: float, directions: tuple[str, ...]) -> St
     slower = max(1.0, _largest_variance(bags.tokens) / white)
     rates = dict.fromkeys(directions, FIRST_RATE / slower) | {"bias": FIRST_BIAS_RATE}
     decay = dict.fromkeys(directions, FIRST_DECAY)
-    return Stage(int(min(MOST_STEPS, round(STEPS * slower))), alpha, rates, decay)
+    steps = int(min(300, round(30 * slower)))  # 30 on white tokens, more where a large variance requires smaller ones
+    return Stage(steps, alpha, rates, decay)
 
 
 def _largest_variance(tokens: Any) -> float:
@@ -162,7 +147,7 @@ def _largest_variance(tokens: Any) -> float:
     tokens = np.asarray(tokens)
     v = tokens[int(np.argmax(np.einsum("ij,ij->i", tokens, tokens)))].astype(np.float64)
     length = float(np.linalg.norm(v))
-    for _ in range(POWER_STEPS):
+    for _ in range(20):  # step sizes need one digit
         if not 0.0 < length < np.inf:
             return length
         v = np.asarray((tokens @ (v / length).astype(tokens.dtype)) @ tokens, dtype=np.float64) / len(tokens)
@@ -180,18 +165,14 @@ def _on_these_bags(stages: Any, alpha: float, directions: tuple[str, ...]) -> tu
 
 def _until(stages: tuple[Stage, ...], stop: int) -> tuple[Stage, ...]:
     """The schedule's first `stop` steps."""
-    found, left = [], stop
+
+    def cut(value: Any, steps: int) -> Any:
+        return value[:steps] if isinstance(value, tuple) else value
+
+    found: list[Stage] = []
     for stage in stages:
-        steps = min(stage.steps, left)
-        left -= steps
-        if steps == stage.steps:
-            found.append(stage)
-        elif steps:
-
-            def cut(value, steps=steps):
-                return value[:steps] if isinstance(value, tuple) else value
-
-            rates = {name: cut(value) for name, value in stage.rates.items()}
-            decay = {name: cut(value) for name, value in stage.decay.items()}
-            found.append(replace(stage, steps=steps, rates=rates, decay=decay, momentum=cut(stage.momentum)))
+        steps = min(stage.steps, stop - sum(before.steps for before in found))
+        if steps:
+            rates, decay = ({name: cut(v, steps) for name, v in some.items()} for some in (stage.rates, stage.decay))
+            found.append(replace(stage, steps=steps, rates=rates, decay=decay, momentum=cut(stage.momentum, steps)))
     return tuple(found)

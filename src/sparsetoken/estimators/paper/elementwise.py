@@ -14,7 +14,7 @@ from ...bags.segments import bag_sum, lengths_of
 from ...losses import Loss
 from ..base import per_bag
 from ..several_classes import each_class
-from .staged import StagedClassifier, attention_features
+from .staged import StagedClassifier
 
 
 class ElementwiseAttentionClassifier(StagedClassifier):
@@ -52,26 +52,9 @@ class ElementwiseAttentionClassifier(StagedClassifier):
         positive_label: Any = None,
         missing: str = "error",
     ):
-        self.activation = activation
-        self.sharpness = sharpness
-        self.split = split
-        self.ridge = ridge
-        self.loss = loss
-        self.eta_w = eta_w
-        self.eta_b = eta_b
-        self.scale = scale
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.device = device
-        self.positive_label = positive_label
-        self.missing = missing
-
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
-        return self._fit_staged(bags, signs, weights, groups, self._attend)
-
-    @property
-    def _sums_only(self) -> bool:
-        return True
+        super().__init__(loss, ridge, scale, class_weight, random_state, device, missing)
+        self.activation, self.sharpness, self.split = activation, sharpness, split
+        self.eta_w, self.eta_b, self.positive_label = eta_w, eta_b, positive_label
 
     def _attend(self, scores: Any, starts: Any) -> np.ndarray:
         """sigma of every token's score over its bag's length."""
@@ -82,9 +65,6 @@ class ElementwiseAttentionClassifier(StagedClassifier):
         scores = np.asarray(bags.tokens @ self.query_.astype(bags.tokens.dtype), dtype=np.float64)
         return self._attend(scores, bags.starts)
 
-    def _features(self, bags: Bags) -> Any:
-        return attention_features(bags, self.query_[None, :], self._attend)[:, 0]
-
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """|sigma| of each token, normalised over its bag (1/L where a bag has none)."""
@@ -93,12 +73,11 @@ class ElementwiseAttentionClassifier(StagedClassifier):
         lengths = bags.lengths
         total = np.repeat(bag_sum(size, bags.starts), lengths)
         shares = np.where(total > 0, size / np.where(total > 0, total, 1.0), 1.0 / np.repeat(lengths, lengths))
-        return per_bag(shares.astype(bags.tokens.dtype), bags)
+        return per_bag(shares, bags)
 
     @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """sigma(<x_l, q>) <w, x_l> of each token: L times what it adds to its bag's score, one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
         values = np.asarray(bags.tokens @ self.coef_[0].astype(bags.tokens.dtype), dtype=np.float64)
-        scores = self._weights(bags) * np.repeat(bags.lengths, bags.lengths) * values
-        return per_bag(scores.astype(bags.tokens.dtype), bags)
+        return per_bag(self._weights(bags) * np.repeat(bags.lengths, bags.lengths) * values, bags)

@@ -5,13 +5,9 @@ A head maps a bag of token features x_l to one number z (the log odds of y = +1)
     free    z = sum_l p_l <w, x_l> + b,                p = softmax(<q, x_l>)        query and readout apart
     tied    z = log((1/L) sum_l exp(s <w, x_l>)) / s + b                            query = s times the readout
 
-The tied head is attention with q = s w less its own entropy cost, z = sum_l p_l <w, x_l> - KL(p || uniform)/s + b: the
-smooth maximum whose gradient in the token scores is exactly the attention weights p. A tied head minimises
-
-    sum_i p_i l(z_i; y_i) + (ridge/2) ||w||^2      (the bias is free)
-
-with p_i the normalised sample weights, by L-BFGS from the start it is given: the objective is not convex. Free heads are
-trained by gradient descent (`descent`); a linear classifier on the mean token is one whose query is zero.
+The tied head is a smooth maximum whose gradient in the token scores is exactly the attention weights softmax(s <w, x_l>).
+Tied heads are fitted by `fit_heads`, free ones by gradient descent (`descent`); a linear classifier on the mean token is a free
+head whose query is zero.
 """
 
 from __future__ import annotations
@@ -28,8 +24,6 @@ from ...bags.bags import Bags
 from ...bags.segments import bag_exponentials, bag_softmax, bag_sum, layout_of, over_tokens
 from ...losses import Loss
 from ...solvers.lbfgs import minimize_together
-
-ITERATIONS = 100  # more do not change the scores of real bags
 
 
 @dataclass(frozen=True)
@@ -71,11 +65,12 @@ def fit_heads(
     starts: Sequence[Head],
     tolerance: float = 1e-8,
 ) -> list[Head]:
-    """Minimise sum_i p_i l(z_i; y_i) + (ridge/2) ||w||^2, b free, for tied heads."""
+    """Minimise  sum_i p_i l(z_i; y_i) + (ridge/2) ||w||^2  (p_i normalised weights, b free) for tied heads, by L-BFGS from
+    `starts`: it is not convex."""
     along, p = starts[0].sharpness, weights / weights.sum(axis=1, keepdims=True)
     first = np.array([np.append(h.readout, h.bias) for h in starts])
     objective = shared_objective("tied", loss, along, bags, signs, p, ridge)
-    found, _ = minimize_together(objective, first, tolerance, ITERATIONS)
+    found, _ = minimize_together(objective, first, tolerance, 100)  # more do not change the scores of real bags
     return [replace(h, query=along * x[:-1], readout=x[:-1], bias=float(x[-1])) for h, x in zip(starts, found)]
 
 
@@ -114,15 +109,10 @@ def shared_objective(
 
 
 def decisions(heads: Sequence[Head], bags: Bags) -> np.ndarray:
-    """z of all bags by heads of one kind and sharpness, by one pass over the tokens."""
-    kind, found = heads[0].kind, np.empty((len(heads), len(bags)))
-    queries, readouts = np.array([head.query for head in heads]), np.array([head.readout for head in heads])
+    """z of all bags by tied heads of one sharpness, by one pass over the tokens."""
+    queries, found = np.array([head.query for head in heads]), np.empty((len(heads), len(bags)))
     for tokens, starts, own in _blocks(bags):
-        if kind == "tied":
-            z = bag_exponentials(_scores(tokens, queries), starts)[2] / heads[0].sharpness
-        else:
-            z = bag_sum(bag_softmax(_scores(tokens, queries), starts)[0] * _scores(tokens, readouts), starts)
-        found[:, own] = np.asarray(z).T
+        found[:, own] = np.asarray(bag_exponentials(_scores(tokens, queries), starts)[2]).T / heads[0].sharpness
     return found + np.array([head.bias for head in heads])[:, None]
 
 

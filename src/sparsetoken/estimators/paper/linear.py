@@ -17,9 +17,15 @@ from ...bags.bags import Bags
 from ...bags.forms import shown
 from ...bags.scaler import BagScaler, scaled_bags
 from ...losses import Loss, get_loss
-from ...solvers.erm import fit_erm
+from ...solvers.erm import ReadoutFit, fit_erm
 from ..base import BaseBagClassifier, per_bag
-from ..calibration import Calibration, best_calibrated, held_out_diagnostics, unvalidated_calibration
+from ..calibration import (
+    Calibration,
+    best_calibrated,
+    held_out_diagnostics,
+    training_diagnostics,
+    unvalidated_calibration,
+)
 from ..labels import auto_or_number, checked_seed, class_folds
 from ..several_classes import each_class, side_by_side
 
@@ -46,15 +52,12 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class Readout:
-    """A fitted readout."""
+    """A fit at a ridge, what calibrates its scores, and the scores of held-out bags."""
 
-    coef: np.ndarray
-    bias: float
+    fit: ReadoutFit
     ridge: float
     calibration: Calibration
     held_out: np.ndarray | None
-    converged: bool
-    reason: str
 
 
 def fit_readout(features: Any, data: TrainingSet, ridge: float | str) -> Readout:
@@ -62,26 +65,18 @@ def fit_readout(features: Any, data: TrainingSet, ridge: float | str) -> Readout
     features, signs, weights = to_host(features), data.signs, data.weights
     calibration, held_out = Calibration(), None
     if isinstance(ridge, str):
-        folds, ridge = data.folds(), RIDGES[len(RIDGES) // 2]
+        folds, best = data.folds(), len(RIDGES) // 2
+        scores = np.empty((len(RIDGES), len(signs)))
+        for held in folds:
+            rest = np.delete(np.arange(len(signs)), held)
+            seen, unseen = features[rest], features[held]
+            scores[:, held] = ridge_path(seen, unseen, signs[rest], weights[rest], data.loss, RIDGES)
         if folds:
-            scores = held_out_scores(features, data, folds)
             best, held_out, calibration = best_calibrated(scores, signs, weights, data.groups)
-            ridge = RIDGES[best]
         else:
             calibration = unvalidated_calibration(signs, weights)
-    found = fit_erm(features, signs, ridge, data.loss, weights)
-    return Readout(found.coef, found.bias, ridge, calibration, held_out, found.converged, found.reason)
-
-
-def held_out_scores(features: np.ndarray, data: TrainingSet, folds: list[np.ndarray]) -> np.ndarray:
-    """(RIDGES, bags): scores of each bag by readouts that never saw its fold."""
-    scores = np.empty((len(RIDGES), len(data.signs)))
-    for held in folds:
-        rest = np.delete(np.arange(len(data.signs)), held)
-        scores[:, held] = ridge_path(
-            features[rest], features[held], data.signs[rest], data.weights[rest], data.loss, RIDGES
-        )
-    return scores
+        ridge = RIDGES[best]
+    return Readout(fit_erm(features, signs, ridge, data.loss, weights), ridge, calibration, held_out)
 
 
 def ridge_path(
@@ -98,26 +93,31 @@ def ridge_path(
 class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
     """Base of the classifiers with one readout: subclasses give `_features`, the bags' features before it."""
 
-    loss: str | Loss
-    ridge: float | str
-    scale: bool
-    random_state: int | None
+    def __init__(
+        self,
+        loss: str | Loss = "logistic",
+        ridge: float | str = "auto",
+        scale: bool = True,
+        class_weight: Any = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        missing: str = "error",
+    ):
+        self.loss = loss
+        self.ridge = ridge
+        self.scale = scale
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.missing = missing
 
     def _features(self, bags: Bags) -> Any:
         """(bags, features) from bags whose tokens are scaled already."""
         raise NotImplementedError
 
-    def _all_features(self, bags: Any) -> Any:
-        """`_features` of all training bags."""
-        return bags.per_bag(self._features)
-
-    def _prepare(self, bags: Bags) -> Bags:
-        self.scaler_ = BagScaler().fit(bags) if true_or_false("scale", self.scale) else None
-        return scaled_bags(self.scaler_, bags)
-
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         ridge, data = auto_or_number("ridge", self.ridge), self._training_set(bags, signs, weights, groups)
-        features = self._all_features(data.bags)
+        features = self._features(data.bags)
         return self._finish(fit_readout(features, data, ridge), features, signs)
 
     def _training_set(
@@ -125,19 +125,25 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
     ) -> TrainingSet:
         """The input of the training; the bags are scaled."""
         loss, seed = get_loss(self.loss), checked_seed(self.random_state)
-        return TrainingSet(self._prepare(bags), signs, weights, groups, loss, seed, self._sides)
+        self.scaler_ = BagScaler().fit(bags) if true_or_false("scale", self.scale) else None
+        return TrainingSet(scaled_bags(self.scaler_, bags), signs, weights, groups, loss, seed, self._sides)
 
     def _finish(
         self, readout: Readout, features: Any, signs: np.ndarray, all_signs: np.ndarray | None = None
     ) -> np.ndarray | None:
-        """Keep the readout and give its held-out scores.
-
-        `signs` are the labels of the features' bags, `all_signs` those of the held-out scores' bags.
-        """
-        self.coef_, self.intercept_, self.ridge_ = readout.coef[None, :], np.array([readout.bias]), readout.ridge
-        self.calibration_ = readout.calibration
-        self._n_features_out = features.shape[1]
-        self.diagnostics_ |= readout_diagnostics(readout, features, signs)
+        """Keep the readout and give its held-out scores; `signs` are the labels of the features' bags, `all_signs` those of
+        the held-out scores' bags."""
+        fit, (n, d) = readout.fit, features.shape
+        self.coef_, self.intercept_, self.ridge_ = fit.coef[None, :], np.array([fit.bias]), readout.ridge
+        self.calibration_, self._n_features_out = readout.calibration, d
+        raw = np.asarray(features @ fit.coef.astype(features.dtype)) + fit.bias
+        self.diagnostics_ |= training_diagnostics(n, d, signs * raw <= 0) | {
+            "ridge": readout.ridge,
+            # Cover's count: n random labels in general position can be fitted as long as n < 2 (d + 1).
+            "bags_per_capacity": n / (2.0 * (d + 1)),
+            "converged": fit.converged,
+            "ended": fit.reason,
+        }
         if readout.held_out is not None:
             self.diagnostics_ |= held_out_diagnostics(readout.held_out, signs if all_signs is None else all_signs)
         return readout.held_out
@@ -153,25 +159,6 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
         return scaled_bags(self.scaler_, self._checked(X, on_cluster=True)).per_bag(self._features)
 
 
-def readout_diagnostics(readout: Readout, features: Any, signs: np.ndarray) -> dict[str, Any]:
-    """The training set's size, capacity and training error for the readout."""
-    n, d = features.shape
-    raw = np.asarray(features @ readout.coef.astype(features.dtype)) + readout.bias
-    wrong = float(np.mean(signs * raw <= 0))
-    out: dict[str, Any] = {
-        "bags": n,
-        "dimensions": d,
-        "ridge": readout.ridge,
-        "training_error": wrong,
-        "separable": wrong == 0.0,
-        # Cover's count: n random labels in general position can be fitted as long as n < 2 (d + 1).
-        "bags_per_capacity": n / (2.0 * (d + 1)),
-        "converged": readout.converged,
-        "ended": readout.reason,
-    }
-    return out
-
-
 class PooledClassifier(ReadoutClassifier):
     """Linear classifier on the mean token of a bag, sign(<w, xbar> + b) with xbar = (1/L) sum_l x_l.
 
@@ -180,54 +167,24 @@ class PooledClassifier(ReadoutClassifier):
     Parameters
     ----------
     loss : str or Loss
-        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
+        As for `BagClassifier`.
     ridge : float or "auto"
         lambda of the objective. "auto" chooses it by inner 5-fold cross-validation, which also calibrates
         `predict_proba`; a number means exactly that fit and nothing else.
     scale : bool
         Whether the tokens' features are standardised first (`BagScaler`).
-    class_weight : None, "balanced" or dict
-        Weights of the classes.
-    random_state : int or None
-        Seed of the inner folds.
-    device : str
-        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
-    missing : {"error", "drop-token", "impute"}
-        How tokens with missing values (NaN) are treated: refused, left out, or filled with the feature's training mean.
+    class_weight, random_state, device, missing
+        As for `BagClassifier`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, features)
-        w.
-    intercept_ : ndarray of shape (1,)
-        b.
-    ridge_ : float
-        The ridge that was used.
-    calibration_ : Calibration
-        What turns <w, xbar> + b into log odds.
-    diagnostics_ : dict
-        Diagnostics of the training.
+    coef_, intercept_ : ndarray of shape (1, features) and (1,)
+        w and b.
+    ridge_, calibration_, diagnostics_
+        The ridge that was used, what turns <w, xbar> + b into log odds, and diagnostics of the training.
     """
 
     _same_features = True
-
-    def __init__(
-        self,
-        loss: str | Loss = "logistic",
-        ridge: float | str = "auto",
-        scale: bool = True,
-        class_weight: Any = None,
-        random_state: int | None = 0,
-        device: str = "auto",
-        missing: str = "error",
-    ):
-        self.loss = loss
-        self.ridge = ridge
-        self.scale = scale
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.device = device
-        self.missing = missing
 
     @property
     def _sums_only(self) -> bool:
@@ -236,15 +193,11 @@ class PooledClassifier(ReadoutClassifier):
     def _features(self, bags: Bags) -> Any:
         return bags.mean_tokens()
 
-    def _all_features(self, bags: Any) -> Any:
-        return bags.mean_tokens()  # which bags on a cluster may have kept
-
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """1/L for every token: pooling attends to all alike."""
         bags = self._checked(X)
-        lengths = bags.lengths
-        return per_bag(np.repeat(1.0 / lengths, lengths).astype(bags.tokens.dtype), bags)
+        return per_bag(np.repeat(1.0 / bags.lengths, bags.lengths), bags)
 
 
 class VectorizedClassifier(ReadoutClassifier):
@@ -259,43 +212,19 @@ class VectorizedClassifier(ReadoutClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, L * features)
-        W, one token after the other.
-    intercept_ : ndarray of shape (1,)
-        b.
+    coef_, intercept_ : ndarray of shape (1, L * features) and (1,)
+        W, one token after the other, and b.
     length_ : int
         L.
-    ridge_ : float
-        The ridge that was used.
-    calibration_ : Calibration
-        What turns <W, X> + b into log odds.
-    diagnostics_ : dict
-        Diagnostics of the training.
+    ridge_, calibration_, diagnostics_
+        As for `PooledClassifier`.
     """
 
     _same_features = True
 
-    def __init__(
-        self,
-        loss: str | Loss = "logistic",
-        ridge: float | str = "auto",
-        scale: bool = True,
-        class_weight: Any = None,
-        random_state: int | None = 0,
-        device: str = "auto",
-        missing: str = "error",
-    ):
-        self.loss = loss
-        self.ridge = ridge
-        self.scale = scale
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.device = device
-        self.missing = missing
-
-    def _prepare(self, bags: Bags) -> Bags:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         self.length_ = bags.equal_length()
-        return super()._prepare(bags)
+        return super()._fit(bags, signs, weights, groups)
 
     @property
     def token_coef_(self) -> np.ndarray:

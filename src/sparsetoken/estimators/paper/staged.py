@@ -39,8 +39,6 @@ WAYS = ("steps", "products:2")
 # Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
 
-# Tokens per bag from which one matrix product per bag is quicker than one sparse product per query.
-LONG = 64
 # Features of all bags at several queries that are held at a time, in bytes: a pass over the tokens makes as many as go in.
 FEATURE_BYTES = 2**28
 
@@ -56,7 +54,8 @@ def attention_features(part: Bags, queries: np.ndarray, attend: Attend) -> Any:
     """sum_l a_l x_l of each bag and query, a the weights that `attend` gives its tokens."""
     tokens, starts = part.tokens, part.starts
     scores = (tokens @ queries.T.astype(tokens.dtype)).astype(np.float64)
-    if namespace(tokens) is np and len(queries) > 1 and len(tokens) >= LONG * len(part):
+    # In long bags one matrix product per bag is quicker than one sparse product per query.
+    if namespace(tokens) is np and len(queries) > 1 and len(tokens) >= 64 * len(part):
         weights = np.stack([attend(column, starts) for column in scores.T], axis=1).astype(tokens.dtype)
         ends = np.append(starts[1:], len(tokens))
         return np.stack([weights[a:b].T @ tokens[a:b] for a, b in zip(starts, ends)])
@@ -64,17 +63,27 @@ def attention_features(part: Bags, queries: np.ndarray, attend: Attend) -> Any:
     return namespace(found[0]).stack(found, axis=1)
 
 
+class UnitQuery(NamedTuple):
+    """A query of unit spread over the noise tokens, the bags left for the readout, the split that was used, the difference of
+    the classes' mean <xbar, q> on these bags, in standard errors, and which side holds the signal."""
+
+    direction: np.ndarray
+    second: np.ndarray
+    split: float | str
+    statistic: float
+    side: float
+
+
 @dataclass(frozen=True)
 class Staged:
-    """A query times its sharpness, the readout fitted with it, and the settings that were used."""
+    """A query, what its direction came from, its sharpness, and the readout with the features and labels it was fitted to."""
 
-    query: np.ndarray
-    readout: Readout
-    split: float | str
+    query: UnitQuery
     query_by: str
     sharpness: float
-    query_statistic: float
-    side: float
+    readout: Readout
+    features: np.ndarray
+    labels: np.ndarray
 
 
 def products_of(query_by: str) -> int:
@@ -85,29 +94,23 @@ def products_of(query_by: str) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class StagedSettings:
-    """The staged training's parameters; "auto" is chosen by held-out bags."""
-
-    ridge: float | str
-    split: float | str
-    sharpness: float | str
-    eta_w: float
-    eta_b: float | str
-    query_by: str
-
-
-def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tuple[Staged, Any, np.ndarray]:
-    """The staged training.
-
-    Whatever is "auto" is chosen by the calibrated loss of bags that neither the query nor the readout has seen (5 folds over
-    all bags), which also calibrates.
-    """
+def fit_staged(
+    data: TrainingSet,
+    attend: Attend,
+    ridge: float | str,
+    split: float | str,
+    sharpness: float | str,
+    eta_w: float,
+    eta_b: float | str,
+    query_by: str,
+) -> Staged:
+    """The staged training; whatever is "auto" is chosen by the calibrated loss of bags that neither the query nor the readout
+    has seen (5 folds over all bags), which also calibrates."""
     signs, weights = data.signs, data.weights
-    splits: tuple[float | str, ...] = SPLITS if given.split == "auto" else (given.split,)
-    sharpnesses = SHARPNESSES if given.sharpness == "auto" else (float(given.sharpness),)
-    ridges = RIDGES if given.ridge == "auto" else (float(given.ridge),)
-    first, *further = _ways(given, held_out="auto" in (given.split, given.sharpness, given.ridge))
+    splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
+    sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
+    ridges = RIDGES if ridge == "auto" else (float(ridge),)
+    first, *further = _ways(query_by, eta_b, held_out="auto" in (split, sharpness, ridge))
     # A direction that needs more data is tried on all bags where reuse is allowed.
     starts = [*((first, share) for share in splits), *((way, splits[-1]) for way in further)]
     settings = list(product(starts, sharpnesses, ridges))
@@ -115,7 +118,7 @@ def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tupl
     training = _Training(data, attend, _mixed_order(signs, data.seed, data.groups))
     everything = np.arange(len(signs))
     kept_in = [np.setdiff1d(everything, held) for held in folds]
-    *tried, final_queries = training.queries([*kept_in, everything], starts, given.eta_w, given.eta_b)
+    *tried, final_queries = training.queries([*kept_in, everything], starts, eta_w, eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
     if folds:
         scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
@@ -128,30 +131,17 @@ def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tupl
     query = final_queries[starts.index(start)]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
     features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
-    fit = fit_erm(features, y, used_ridge, data.loss, p)
-    readout = Readout(fit.coef, fit.bias, used_ridge, calibration, held_out, fit.converged, fit.reason)
-    return Staged(k * query.direction, readout, query.used, start[0], k, query.statistic, query.side), features, y
+    readout = Readout(fit_erm(features, y, used_ridge, data.loss, p), used_ridge, calibration, held_out)
+    return Staged(query, start[0], k, readout, features, y)
 
 
-def _ways(given: StagedSettings, held_out: bool) -> tuple[str, ...]:
+def _ways(query_by: str, eta_b: float | str, held_out: bool) -> tuple[str, ...]:
     """The directions to try: "auto" tries further products where something is chosen by held-out bags anyway."""
-    query_by, eta_b = given.query_by, given.eta_b
     if query_by == "auto":
         return WAYS if held_out and isinstance(eta_b, str) else WAYS[:1]
     if products_of(query_by) > 1 and not isinstance(eta_b, str):
         raise ValueError(f"query_by={query_by!r} needs eta_b='auto': residuals that sum to zero")
     return (query_by,)
-
-
-class _Query(NamedTuple):
-    """A query of unit spread over the noise tokens, the bags left for the readout, the split that was used, the difference of
-    the classes' mean <xbar, q> on these bags, in standard errors, and which side holds the signal."""
-
-    direction: np.ndarray
-    second: np.ndarray
-    used: float | str
-    statistic: float
-    side: float
 
 
 @dataclass(frozen=True)
@@ -164,26 +154,23 @@ class _Training:
 
     def queries(
         self, subsets: list[np.ndarray], starts: list[tuple[str, float | str]], eta_w: float, eta_b: float | str
-    ) -> list[list[_Query]]:
+    ) -> list[list[UnitQuery]]:
         """For each subset of the bags and each start (way, split), the query from its share of them."""
-        parts = [
-            _parts(self.order[np.isin(self.order, inside)], self.data.signs, share, self.data.groups)
-            for inside in subsets
-            for _, share in starts
-        ]
-        weights = np.zeros((len(parts), len(self.data.signs)))
+        bags, signs = self.data.bags, self.data.signs
+        mixed = [self.order[np.isin(self.order, some)] for some in subsets]
+        parts = [_parts(order, signs, share, self.data.groups) for order in mixed for _, share in starts]
+        weights = np.zeros((len(parts), len(signs)))
         for row, (first, _, _) in zip(weights, parts):
             row[first] = self.data.weights[first]
-        pooled = pooled_tokens(self.data.bags)
-        steps = two_gradient_steps(self.data.bags, pooled, self.data.signs, weights, self.data.loss, eta_w, eta_b)
-        products = np.tile([products_of(way) for way, _ in starts], len(subsets))
-        queries = self._further(steps, products)
-        spreads, sides = noise_scales(self.data.bags, pooled, self.data.signs, weights, queries, self.data.sides)
+        pooled = pooled_tokens(bags)
+        steps = two_gradient_steps(bags, pooled, signs, weights, self.data.loss, eta_w, eta_b)
+        queries = self._further(steps, np.tile([products_of(way) for way, _ in starts], len(subsets)))
+        spreads, sides = noise_scales(bags, pooled, signs, weights, queries, self.data.sides)
         found = []
         for query, spread, side, (_, second, used) in zip(queries, spreads, sides, parts):
             direction = query / spread if spread > 0 else query
-            statistic = _query_statistic(pooled[second] @ direction, side * self.data.signs[second])
-            found.append(_Query(direction, second, used, statistic, float(side)))
+            statistic = _query_statistic(pooled[second] @ direction, side * signs[second])
+            found.append(UnitQuery(direction, second, used, statistic, float(side)))
         return [found[i : i + len(starts)] for i in range(0, len(found), len(starts))]
 
     def _further(self, steps: Steps, products: np.ndarray) -> np.ndarray:
@@ -207,29 +194,27 @@ class _Training:
     def held_out_scores(
         self,
         folds: list[np.ndarray],
-        tried: list[list[_Query]],
+        tried: list[list[UnitQuery]],
         sharpnesses: tuple[float, ...],
         ridges: tuple[float, ...],
     ) -> np.ndarray:
         """(settings, bags): the score of each bag by trainings that never saw its fold, the ridges running fastest."""
+        bags, signs, loss = self.data.bags, self.data.signs, self.data.loss
         block = len(sharpnesses) * len(ridges)  # settings that share a query
-        scores = np.empty((len(tried[0]) * block, len(self.data.signs)))
+        scores = np.empty((len(tried[0]) * block, len(signs)))
         jobs = [(held, query, i * block) for held, queries in zip(folds, tried) for i, query in enumerate(queries)]
-        size = len(sharpnesses) * len(self.data.bags) * self.data.bags.n_features * self.data.bags.dtype.itemsize
         # Where every pass reads files, features too large for memory go to a temporary file that takes at most half of the free
         # disk.
-        at_once = max(1, (max(FEATURE_BYTES, room_left() // 2) if self.data.bags.in_files else FEATURE_BYTES) // size)
+        room = max(FEATURE_BYTES, room_left() // 2) if bags.in_files else FEATURE_BYTES
+        at_once = max(1, room // (len(sharpnesses) * len(bags) * bags.n_features * bags.dtype.itemsize))
         for first in range(0, len(jobs), at_once):
             some = jobs[first : first + at_once]
             features = self.features(np.concatenate([[k * q.direction for k in sharpnesses] for _, q, _ in some]))
             for i, (held, query, row) in enumerate(some):
-                y, p = (
-                    self.data.signs[query.second],
-                    _class_shares_kept(self.data.signs, self.data.weights, query.second),
-                )
+                y, p = signs[query.second], _class_shares_kept(signs, self.data.weights, query.second)
                 for column in range(i * len(sharpnesses), (i + 1) * len(sharpnesses)):
                     seen, unseen = (to_host(features[rows, column]) for rows in (query.second, held))
-                    scores[row : row + len(ridges), held] = ridge_path(seen, unseen, y, p, self.data.loss, ridges)
+                    scores[row : row + len(ridges), held] = ridge_path(seen, unseen, y, p, loss, ridges)
                     row += len(ridges)
         return scores
 
@@ -294,29 +279,27 @@ class StagedClassifier(ReadoutClassifier):
     sharpness: float | str
     eta_w: float
     eta_b: float | str
-    query_by: str = "steps"  # the only one for elementwise attention
+    training: str = "staged"  # the only one for elementwise attention, as are the steps
+    query_by: str = "steps"
 
-    def _fit_staged(
-        self,
-        bags: Bags,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        groups: np.ndarray | None,
-        attend: Attend = softmax_attention,
-    ) -> np.ndarray | None:
-        given = StagedSettings(
-            auto_or_number("ridge", self.ridge),
-            auto_or_number(
-                "split", self.split, ("auto", "reuse"), "a share in (0, 1)", high=1.0, open_low=True, open_high=True
-            ),
-            auto_or_number("sharpness", self.sharpness),
-            real_number("eta_w", self.eta_w, 0.0),
-            auto_or_number("eta_b", self.eta_b),
-            self.query_by,
-        )
-        staged, features, labels = fit_staged(self._training_set(bags, signs, weights, groups), given, attend)
-        self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
-        self.query_by_ = staged.query_by
-        self.side_ = staged.side
-        self.diagnostics_["query_statistic"] = staged.query_statistic
-        return self._finish(staged.readout, features, labels, signs)
+    @property
+    def _sums_only(self) -> bool:
+        return self.training == "staged"
+
+    def _attend(self, scores: Any, starts: Any) -> Any:
+        return softmax_attention(scores, starts)
+
+    def _features(self, bags: Bags) -> Any:
+        return attention_features(bags, self.query_[None, :], self._attend)[:, 0]
+
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
+        ridge, share = auto_or_number("ridge", self.ridge), {"high": 1.0, "open_low": True, "open_high": True}
+        split = auto_or_number("split", self.split, ("auto", "reuse"), "a share in (0, 1)", **share)
+        sharpness = auto_or_number("sharpness", self.sharpness)
+        eta_w, eta_b = real_number("eta_w", self.eta_w, 0.0), auto_or_number("eta_b", self.eta_b)
+        data = self._training_set(bags, signs, weights, groups)
+        found = fit_staged(data, self._attend, ridge, split, sharpness, eta_w, eta_b, self.query_by)
+        self.query_, self.split_ = found.sharpness * found.query.direction, found.query.split
+        self.sharpness_, self.query_by_, self.side_ = found.sharpness, found.query_by, found.query.side
+        self.diagnostics_["query_statistic"] = found.query.statistic
+        return self._finish(found.readout, found.features, found.labels, signs)
