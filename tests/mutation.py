@@ -510,9 +510,9 @@ MUTANTS = [
         "tests/bags/test_folders.py::test_tensors_that_reach_beyond_their_file_are_refused",
     ),
     Mutant(
-        "bags/checks.py",
-        "tokens = rows_taken(bags.tokens, np.flatnonzero(complete))",
-        "tokens = rows_taken(bags.tokens, np.arange(lengths.sum()))",
+        "bags/bags.py",
+        "tokens = rows_taken(self.tokens, np.flatnonzero(complete))",
+        "tokens = rows_taken(self.tokens, np.arange(lengths.sum()))",
         "tests/bags/test_files.py::test_missing_values_are_kept_where_that_is_asked_for",
     ),
     Mutant(

@@ -14,7 +14,7 @@ from . import scratch
 from .forms import READ, checked_treatment, first_not_finite, shown, taken_apart
 from .reading.tables import labels_of
 from .scratch import rows_taken
-from .segments import Combination, Work, bag_mean, lengths_of, places_of, rows_of, spread_of, starts_of
+from .segments import Combination, Work, bag_mean, bag_sum, lengths_of, places_of, rows_of, spread_of, starts_of
 
 
 class Bags:
@@ -48,10 +48,6 @@ class Bags:
     feature_names : ndarray of shape (d,) or None
         The names of the features, if they came with names.
 
-    Raises
-    ------
-    ValueError
-        If a bag is empty, a number is missing or infinite, or the parts do not fit together; the message names the bag.
     """
 
     in_files = False  # whether every pass reads the tokens from files again, as on a cluster
@@ -80,18 +76,15 @@ class Bags:
         self.tokens, self.starts, self.ids, self.feature_names = tokens, starts, names, features
         self._check_finite(missing)
         if missing == "drop-token":
-            from .checks import without_missing  # which makes bags
-
-            left = without_missing(self, missing)
+            left = self.without_incomplete_tokens()
             self.tokens, self.starts = left.tokens, left.starts
 
     @classmethod
     def from_files(cls, files: Any, labels: Any = None, **how: Any) -> Any:
         """Bags from a folder, one file per bag, as tools that extract features write them.
 
-        The files are read one after the other, some megabytes at a time. Tokens of more than some megabytes in all are copied
-        to a temporary file (in TMPDIR), from which the estimators stream them: memory stays bounded however large the folder
-        is.
+        Tokens of more than some megabytes in all are copied to a temporary file (in TMPDIR), from which the estimators stream
+        them: memory stays bounded however large the folder is.
 
         Parameters
         ----------
@@ -110,11 +103,6 @@ class Bags:
         -------
         Bags (or ClusterBags), or tuple of these and ndarray
             The bags; with `labels`, the bags and their labels.
-
-        Raises
-        ------
-        ValueError
-            If a file cannot be read (nothing in it is ever executed) or the labels do not fit; the message names it.
         """
         from .reading.read_bags import open_folder  # which makes bags
         from .reading.tables import Reading
@@ -212,26 +200,10 @@ class Bags:
             first = last
 
     def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = (), size: int | None = None) -> Any:
-        """A pass over all bags, some megabytes at a time: the results of all parts, concatenated.
+        """A pass over all bags, some megabytes (`size` bytes) at a time: the rows (one per bag) that work(part, *rows of own,
+        *shared) gives, concatenated; `own` are arrays with one row per bag, `shared` is given to all parts.
 
-        Sums over bags are written as passes so that they run where the bags are: here, or on the workers of a cluster
-        (`ClusterBags`).
-
-        Parameters
-        ----------
-        work : callable
-            work(part, *rows of own, *shared) gives an array with one row per bag of the part.
-        own : sequence of ndarray
-            Arrays with one row per bag.
-        shared : sequence
-            What all parts are given.
-        size : int, optional
-            Bytes of tokens per part; by default some megabytes, more on a device.
-
-        Returns
-        -------
-        array
-            One row per bag, an array of NumPy or JAX, as `work` returns it.
+        Sums over bags are written as passes so that they run where the bags are: here, or on a cluster (`ClusterBags`).
         """
         found = list(self._worked(work, own, shared, size))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
@@ -239,24 +211,8 @@ class Bags:
     def combined(
         self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
     ) -> Any:
-        """A pass over all bags: the results of all parts, combined (by default added) in the order of the bags.
-
-        Parameters
-        ----------
-        work : callable
-            work(part, *rows of own, *shared).
-        combine : callable
-            Two results -> one, associative.
-        own : sequence of ndarray
-            Arrays with one row per bag.
-        shared : sequence
-            What all parts are given.
-
-        Returns
-        -------
-        object
-            The combination.
-        """
+        """A pass as of `per_bag` whose results are combined in the order of the bags, by default added; `combine` is
+        associative."""
         return reduce(combine, self._worked(work, own, shared))
 
     def _worked(self, work: Work, own: Sequence[Any], shared: Sequence[Any], size: int | None = None) -> Iterator[Any]:
@@ -287,20 +243,8 @@ class Bags:
         return Bags.trusted(tokens, self.starts, self.ids, feature_names)
 
     def device(self, wanted: str, beside: int = 0) -> Any | None:
-        """The JAX device for work on these bags, None for NumPy.
-
-        Parameters
-        ----------
-        wanted : str
-            "auto", "numpy", "cpu" or "gpu", as `devices.device_for` takes it.
-        beside : int
-            Bytes that the work needs besides the tokens and their copies.
-
-        Returns
-        -------
-        jax.Device or None
-            Where to work.
-        """
+        """The JAX device for work on these bags ("auto", "numpy", "cpu" or "gpu"), None for NumPy; `beside` are the bytes that
+        the work needs besides the tokens and their copies."""
         # Lists of rows, padded to the longest bag, and values in their shape.
         lists = 32 * len(self) * int(self.lengths.max())
         return device_for(wanted, self.tokens, lists + beside)
@@ -316,6 +260,19 @@ class Bags:
     def astype(self, dtype: Any) -> Bags:
         """The same bags in another precision."""
         return Bags.trusted(self.tokens.astype(dtype, copy=False), self.starts, self.ids, self.feature_names)
+
+    def without_incomplete_tokens(self) -> Bags:
+        """The bags without the tokens that have missing values."""
+        blocks = scratch.row_blocks(self.tokens)
+        complete = np.concatenate([~np.isnan(self.tokens[block]).any(axis=1) for block in blocks])
+        if complete.all():
+            return self
+        lengths = bag_sum(complete.astype(np.intp), self.starts)
+        if lengths.min() == 0:
+            empty = shown(self.ids[int(np.argmin(lengths))])
+            raise ValueError(f"bag {empty} has no token without missing values: use missing='impute', or leave it out")
+        tokens = rows_taken(self.tokens, np.flatnonzero(complete))
+        return Bags.trusted(tokens, starts_of(lengths), self.ids, self.feature_names)
 
     def padded(self, fill: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """(n, L_max, d) array and its (n, L_max) mask, for tools that need them."""

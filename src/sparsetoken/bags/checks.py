@@ -1,8 +1,7 @@
 """What estimators accept as bags: every form becomes `Bags`, n_features_in_ is kept, and missing values (NaN) are treated.
 
-`Bags(X, missing="keep")` and the readers hold bags with missing values; an estimator with a parameter `missing` ("error",
-"drop-token" or "impute") gets bags without any, and keeps what it fills in as `fill_values_`. Infinite numbers are refused
-everywhere.
+An estimator with a parameter `missing` gets bags without any, and keeps what it fills in as `fill_values_`. Infinite numbers
+are refused everywhere.
 """
 
 from __future__ import annotations
@@ -15,23 +14,8 @@ from sklearn.utils.validation import validate_data
 
 from .bags import Bags
 from .cluster import ClusterBags
-from .forms import checked_treatment, is_bag_list, is_groupby, shown
-from .scratch import row_blocks, rows_taken, rowwise
-from .segments import bag_sum, starts_of
-
-# The learners that train on a cluster, for messages: those that take few passes over the bags.
-ON_CLUSTER = "PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged')"
-TOKENS_HERE = "this needs the tokens in this process, not on a cluster: read the bags with bags.read(index)"
-
-
-def _fit_here(estimator: Any) -> str:
-    name = type(estimator).__name__
-    training = getattr(estimator, "training", None)
-    shown = name if training is None else f"{name}(training={training!r})"
-    return (
-        f"{shown} does not train on a cluster; {ON_CLUSTER} do. For other learners use Bags.from_files without "
-        "an executor: it streams the files from a disk of this machine"
-    )
+from .forms import checked_treatment, is_bag_list, is_groupby, shown_feature
+from .scratch import row_blocks, rowwise
 
 
 def holds_bags(X: Any) -> bool:
@@ -48,31 +32,37 @@ def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = Fals
     bags = _as_bags(estimator, X, reset, on_cluster, "error" if missing == "error" else "keep")
     if reset:
         estimator._fitted_to_tokens = int(np.max(bags.lengths))
-    elif hasattr(estimator, "predict") and not holds_bags(X):
-        _check_not_one_bag(estimator, X)
+    elif hasattr(estimator, "predict") and not holds_bags(X) and getattr(estimator, "_fitted_to_tokens", 1) > 1:
+        raise ValueError(
+            f"X is a 2-d array of shape {np.shape(X)}, whose rows would be bags of one token each, while "
+            f"{type(estimator).__name__} was fitted to bags of several: pass [X] for one bag, X[:, None, :] for many"
+        )
     if missing == "error":
         return bags
     if bags.in_files:
         raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
-    if reset and missing == "impute":
+    if missing == "drop-token":
+        return bags.without_incomplete_tokens()
+    if reset:
         estimator.fill_values_ = learned_fill_values(bags)
-    return without_missing(bags, missing, getattr(estimator, "fill_values_", None))
-
-
-def _check_not_one_bag(estimator: Any, X: Any) -> None:
-    """Refuse a (tokens, features) array where bags of several tokens are expected: its rows would count as bags."""
-    if getattr(estimator, "_fitted_to_tokens", 1) > 1:
-        shape = getattr(X, "shape", None) or np.shape(X)
-        raise ValueError(
-            f"X is a 2-d array of shape {tuple(shape)}, whose rows would be bags of one token each, while "
-            f"{type(estimator).__name__} was fitted to bags of several: pass [X] for one bag, X[:, None, :] for many"
-        )
+    fill = estimator.fill_values_.astype(bags.dtype)
+    filled = rowwise(lambda rows: np.where(np.isnan(rows), fill, rows), bags.tokens, bags.n_features, bags.dtype)
+    return bags.with_tokens(filled, bags.feature_names)
 
 
 def _as_bags(estimator: Any, X: Any, reset: bool, on_cluster: bool, missing: str) -> Any:
     if holds_bags(X):
         if isinstance(X, ClusterBags) and not on_cluster:
-            raise ValueError(_fit_here(estimator) if reset else TOKENS_HERE)
+            if not reset:
+                raise ValueError(
+                    "this needs the tokens in this process, not on a cluster: read the bags with bags.read(index)"
+                )
+            training = getattr(estimator, "training", None)
+            raise ValueError(
+                f"{type(estimator).__name__}{'' if training is None else f'(training={training!r})'} does not train on a "
+                "cluster; PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged') do. For "
+                "other learners use Bags.from_files without an executor: it streams the files from a disk of this machine"
+            )
         bags = X if isinstance(X, ClusterBags) else Bags(X, missing=missing)
         named: Any = np.broadcast_to(np.float64(0.0), (len(bags), bags.n_features))
         if bags.feature_names is not None:
@@ -91,16 +81,6 @@ def _as_bags(estimator: Any, X: Any, reset: bool, on_cluster: bool, missing: str
     return Bags.trusted(table, rows, rows, getattr(estimator, "feature_names_in_", None))
 
 
-def without_missing(bags: Any, missing: str, fill_values: np.ndarray | None = None) -> Any:
-    """The bags without missing values; `fill_values` are needed for "impute" alone (`learned_fill_values`)."""
-    if missing == "drop-token":
-        return _without_incomplete_tokens(bags)
-    assert fill_values is not None
-    fill = fill_values.astype(bags.dtype)
-    filled = rowwise(lambda rows: np.where(np.isnan(rows), fill, rows), bags.tokens, bags.n_features, bags.dtype)
-    return bags.with_tokens(filled, bags.feature_names)
-
-
 def learned_fill_values(bags: Any) -> np.ndarray:
     """The mean of each feature over the tokens that have it."""
     total, count = np.zeros(bags.n_features), np.zeros(bags.n_features, dtype=int)
@@ -109,21 +89,6 @@ def learned_fill_values(bags: Any) -> np.ndarray:
         total += np.nansum(rows, axis=0, dtype=np.float64)
         count += (~np.isnan(rows)).sum(axis=0)
     if count.min() == 0:
-        raise ValueError(f"feature {_feature(bags, int(np.argmin(count)))} has no value in any token: leave it out")
+        feature = shown_feature(bags.feature_names, int(np.argmin(count)))
+        raise ValueError(f"feature {feature} has no value in any token: leave it out")
     return total / count
-
-
-def _without_incomplete_tokens(bags: Any) -> Any:
-    complete = np.concatenate([~np.isnan(bags.tokens[block]).any(axis=1) for block in row_blocks(bags.tokens)])
-    if complete.all():
-        return bags
-    lengths = bag_sum(complete.astype(np.intp), bags.starts)
-    if lengths.min() == 0:
-        empty = shown(bags.ids[int(np.argmin(lengths))])
-        raise ValueError(f"bag {empty} has no token without missing values: use missing='impute', or leave it out")
-    tokens = rows_taken(bags.tokens, np.flatnonzero(complete))
-    return Bags.trusted(tokens, starts_of(lengths), bags.ids, bags.feature_names)
-
-
-def _feature(bags: Any, column: int) -> str:
-    return str(column) if bags.feature_names is None else repr(str(bags.feature_names[column]))

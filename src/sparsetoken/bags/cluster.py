@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +26,6 @@ PART_BYTES = 2**26
 # Size of a pass's result (rows of all bags), in bytes, up to which it is kept in the memory of the calling process.
 ROW_BYTES = 2**28
 HEADERS = 256  # files whose headers are read by one task
-IN_FLIGHT = 3  # tasks per thread of the cluster that are under way: none idles, and results do not pile up
 MEAN_TOKENS = "mean tokens"  # the name under which they are kept
 LOST = "the connection to the Dask cluster was lost, and with it this pass over the bags"
 
@@ -35,7 +35,8 @@ class ClusterBags:
     """Bags on a cluster: some learners are fitted to them by passes that the workers carry out part by part.
 
     `Bags.from_files(..., executor=client)` makes them. The workers must see the files under the same paths as this process. A
-    pass (`per_bag`, `combined`) gives the same as on `Bags` up to rounding, since the parts differ.
+    pass (`per_bag`, `combined`) gives the same as on `Bags` up to rounding, since the parts differ. Members without a
+    description are those of `Bags`.
     """
 
     in_files: ClassVar[bool] = True  # every pass reads the tokens from files again
@@ -54,22 +55,18 @@ class ClusterBags:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens per bag, n_i."""
         return self.all_lengths[self.rows]
 
     @property
     def ids(self) -> np.ndarray:
-        """The bags' ids: the files' names without their endings."""
         return np.array(self.files.ids, dtype=object)[self.rows]
 
     @property
     def n_tokens(self) -> int:
-        """All tokens of all bags, N."""
         return int(self.lengths.sum())
 
     @property
     def shape(self) -> tuple[int]:
-        """(number of bags,): what cross-validation counts."""
         return (len(self.rows),)
 
     def __len__(self) -> int:
@@ -102,7 +99,6 @@ class ClusterBags:
             self.connection.close()
 
     def labels(self, labels: Any) -> np.ndarray:
-        """One label per bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
         return labels_of(self.ids, labels)
 
     def device(self, wanted: str, beside: int = 0) -> None:
@@ -111,13 +107,11 @@ class ClusterBags:
             raise ValueError(f"device must be 'auto' or 'numpy' for bags on a cluster, got {wanted!r}")
 
     def on_device(self, device: None) -> ClusterBags:
-        """The bags themselves."""
         return self
 
     # -- passes -------------------------------------------------------------------------------------------------------
 
     def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = ()) -> np.ndarray:
-        """`Bags.per_bag` on the cluster."""
         out: np.ndarray | None = None
         for inside, found in self._run(_rows_of_part, work, own, shared):
             if out is None:
@@ -129,12 +123,10 @@ class ClusterBags:
     def combined(
         self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
     ) -> Any:
-        """`Bags.combined` on the cluster."""
         task = partial(_combined_part, combine)
         return reduce(combine, (found for _, found in self._run(task, work, own, shared)))
 
     def mean_tokens(self) -> np.ndarray:
-        """The mean token of every bag, (bags, features), in the tokens' precision."""
         return self.once_per_bag(MEAN_TOKENS, lambda: self.per_bag(mean_tokens_of_part))
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
@@ -195,7 +187,8 @@ def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
     if getattr(client, "status", "running") in ("closing", "closed"):
         raise ExecutorError(LOST)
     try:
-        limit = IN_FLIGHT * max(1, sum(client.nthreads().values()))
+        # Three tasks per thread of the cluster: none idles, and results do not pile up.
+        limit = 3 * max(1, sum(client.nthreads().values()))
         for call in calls:
             pending.append(client.submit(run_on_worker, *call, pure=False))
             if len(pending) >= limit:
@@ -254,7 +247,7 @@ def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
         )
     local = replace(reading, executor="local", scheduler=None)  # a client cannot travel
     blocks = [files.paths[i : i + HEADERS] for i in range(0, len(files.paths), HEADERS)]
-    calls = ((_headers, tuple(path.absolute() for path in block), local, _version()) for block in blocks)
+    calls = ((_headers, tuple(path.absolute() for path in block), local, version("sparsetoken")) for block in blocks)
     found = [one for part in in_order(client, iter(calls)) for one in part]
     width, names = check_alike(found, files.paths)
     lengths = np.array([one[0] for one in found], dtype=np.intp)
@@ -265,16 +258,14 @@ def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
 
 
 def _client(executor: Any, scheduler: str | None) -> Any:
-    if not isinstance(executor, str):
+    if not isinstance(executor, str) or executor != "dask":
+        if not (hasattr(executor, "submit") and hasattr(executor, "nthreads")):
+            raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {executor!r}")
         if scheduler is not None:
             raise ValueError("scheduler belongs to executor='dask'; a client has its own")
-        if not (hasattr(executor, "submit") and hasattr(executor, "nthreads")):
-            raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {type(executor).__name__}")
         if getattr(executor, "asynchronous", False):
             raise ValueError("executor must be a synchronous client (asynchronous=False)")
         return executor
-    if executor != "dask":
-        raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {executor!r}")
     require("dask")
     from distributed import default_client
 
@@ -286,15 +277,8 @@ def _client(executor: Any, scheduler: str | None) -> Any:
         ) from None
 
 
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("sparsetoken")
-
-
-def _headers(paths: Sequence[Path], reading: Reading, version: str) -> list[Header]:
-    if _version() != version:
-        raise ValueError(
-            f"a worker has sparsetoken {_version()}, this process {version}: install the same version there"
-        )
+def _headers(paths: Sequence[Path], reading: Reading, wanted: str) -> list[Header]:
+    if version("sparsetoken") != wanted:
+        own = version("sparsetoken")
+        raise ValueError(f"a worker has sparsetoken {own}, this process {wanted}: install the same version there")
     return [header(path, reading) for path in paths]

@@ -30,7 +30,10 @@ def taken_apart(X: Any, ids: Any = None, mask: Any = None) -> tuple:
         return _from_ids(X, ids)
     if is_groupby(X):
         return _from_groups(X)
-    return _from_list(X) if is_bag_list(X) else _from_array(X)
+    if not is_bag_list(X):
+        return _from_array(X)
+    tokens, starts, places, names = _stacked(enumerate(X))
+    return tokens, starts, np.asarray(places), names
 
 
 def is_bag_list(X: Any) -> bool:
@@ -64,6 +67,11 @@ def is_groupby(X: Any) -> bool:
 def shown(name: Any) -> str:
     """A bag's id (or a label) as messages show it: without NumPy's type names."""
     return repr(name.item() if isinstance(name, np.generic) else name)
+
+
+def shown_feature(names: Any, column: int) -> str:
+    """A feature as messages show it: its name, or its place where features have no names."""
+    return str(column) if names is None else repr(str(names[column]))
 
 
 def as_floats(values: Any, where: str) -> np.ndarray:
@@ -110,7 +118,7 @@ def first_not_finite(tokens: Any, missing: str, names: Any) -> tuple[int, str, s
     if not bad.any():
         return None
     row, column = (int(place) for place in np.unravel_index(int(bad.argmax()), bad.shape))
-    feature = column if names is None else repr(str(names[column]))
+    feature = shown_feature(names, column)
     if np.isnan(tokens[row, column]):
         return row, "NaN", f"feature {feature}; {REMEDY}"
     return row, "inf", f"feature {feature}"
@@ -143,11 +151,6 @@ def _from_array(X: Any) -> tuple:
     if tokens.ndim != 2:
         raise ValueError(f"Expected 2D array or bags, got {tokens.ndim}D array instead: bags are {FORMS}")
     return tokens, np.arange(len(tokens), dtype=np.intp), np.arange(len(tokens)), names
-
-
-def _from_list(X: Sequence[Any]) -> tuple:
-    tokens, starts, ids, names = _stacked(enumerate(X))
-    return tokens, starts, np.arange(len(ids)), names
 
 
 def _stacked(bags: Iterable[tuple[Any, Any]]) -> tuple:

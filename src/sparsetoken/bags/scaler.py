@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,6 @@ HEAVY = 10.0
 # A tail counts as specific to the second class only if at least this many of its bags hold it: values in one or two bags need
 # not occur in the next.
 LEAST_CARRIERS = 5
-# The expected number of features whose carriers would all be of one class by chance alone must stay below this.
-CHANCE = 0.05
-# How far beyond the training range a scaled token may lie, in standard deviations. Fresh Gaussian tokens leave the
-# range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
-MARGIN = 1.0
 MOMENTS = "moments"  # the name under which bags on a cluster keep theirs
 
 
@@ -70,20 +65,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         self.common = common
 
     def fit(self, X: Any, y: Any = None) -> BagScaler:
-        """Learn means, scales and bounds.
-
-        Parameters
-        ----------
-        X : bags
-            Any form that `Bags` takes.
-        y : array-like, optional
-            One label per bag; it matters to `compress` alone.
-
-        Returns
-        -------
-        BagScaler
-            The scaler itself.
-        """
+        """Learn means, scales and bounds; the labels y, one per bag, matter to `compress` alone."""
         true_or_false("compress", self.compress)
         true_or_false("clip", self.clip)
         if true_or_false("common", self.common) and self.compress:
@@ -102,25 +84,15 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
                 mean, spread, _, _ = _moments(bags, self._compressed_tails)
                 self.compressed_mean_[self.heavy_], self.compressed_scale_[self.heavy_] = mean, spread
         if self.clip:
-            # Scaling is monotone: it keeps the extremes.
+            # Scaling is monotone: it keeps the extremes. Fresh Gaussian tokens leave the range of a few dozen training tokens
+            # by less than a standard deviation.
             low, high = np.asarray(self._unclipped(extremes.astype(bags.dtype)), dtype=np.float64)
-            margin = np.where(varies, MARGIN * deviation / self.scale_, 0.0)
+            margin = np.where(varies, deviation / self.scale_, 0.0)
             self.lowest_, self.highest_ = np.where(varies, low, 0.0) - margin, np.where(varies, high, 0.0) + margin
         return self
 
     def transform(self, X: Any) -> Any:
-        """The scaled bags, or the scaled table where X is a plain table.
-
-        Parameters
-        ----------
-        X : bags
-            Any form that `Bags` takes, with the features seen in `fit`.
-
-        Returns
-        -------
-        Bags or table
-            The same tokens, scaled.
-        """
+        """The scaled bags, or the scaled table where X is a plain table."""
         check_is_fitted(self)
         bags = checked_bags(self, X, reset=False, on_cluster=True)
         if holds_bags(X):
@@ -170,10 +142,6 @@ def _standardised(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> Any:
     return z
 
 
-def _unchanged(block: Any) -> Any:
-    return block
-
-
 class Moments(NamedTuple):
     """Moments of some tokens' features, in a form that can be merged (`merged_moments`)."""
 
@@ -185,15 +153,12 @@ class Moments(NamedTuple):
 
 
 def _moments(
-    bags: Any, change: Callable[[Any], Any] = _unchanged
+    bags: Any, change: Callable[[Any], Any] | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
     least and greatest value; by one pass over the bags, which is not made where the bags have kept them."""
-
-    def passed() -> Moments:
-        return bags.combined(part_moments, merged_moments, shared=(change,))
-
-    found = bags.once(MOMENTS, passed) if change is _unchanged else passed()
+    passed = partial(bags.combined, part_moments, merged_moments, shared=(change,))
+    found = bags.once(MOMENTS, passed) if change is None else passed()
     finite = np.isfinite(found.squares)
     if not np.all(finite):
         raise ValueError(f"the values of feature {int(np.argmin(finite))} are too far apart to be scaled")
@@ -203,13 +168,14 @@ def _moments(
     return found.mean, np.where(varies, deviation, 1.0), varies, np.stack([found.low, found.high])
 
 
-def part_moments(part: Bags, change: Callable[[Any], Any] = _unchanged) -> Moments:
+def part_moments(part: Bags, change: Callable[[Any], Any] | None = None) -> Moments:
     """The moments of all tokens of some bags, after `change`.
 
     Sums are of differences from a block's first token: they vanish exactly where a feature is constant, while a sum of many
     large values would be off by more than rounding of one of them.
     """
-    return reduce(merged_moments, (_block_moments(change(part.tokens[block])) for block in row_blocks(part.tokens)))
+    blocks = (part.tokens[block] for block in row_blocks(part.tokens))
+    return reduce(merged_moments, map(_block_moments, blocks if change is None else map(change, blocks)))
 
 
 def _block_moments(tokens: Any) -> Moments:
@@ -258,21 +224,17 @@ def _heavy_features(bags: Bags, labels: Any, mean: np.ndarray, scale: np.ndarray
     own = np.flatnonzero(heavy & (_fourth_moments(bags[first], quiet_mean, quiet_scale) <= HEAVY))
     if len(own) and not first.all():
         share = 1.0 - first.mean()
-        # d share^k features would have k carriers of the second class alone by chance.
-        needed = max(LEAST_CARRIERS, math.log(CHANCE / bags.n_features) / math.log(share))
-        carried = _carriers(bags[~first], own, low[own], high[own])
+        # d share^k features would have k carriers of the second class alone by chance: fewer than one in twenty.
+        needed = max(LEAST_CARRIERS, math.log(0.05 / bags.n_features) / math.log(share))
+        carried = bags[~first].combined(_carriers, shared=(own, low[own], high[own]))
         heavy[own[carried >= needed]] = False
     return heavy
 
 
-def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _carriers(part: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How many bags hold a token outside [low, high], for each of the features (low and high of these)."""
-    count = np.zeros(len(features), dtype=int)
-    for part in bags.batches():
-        tokens = np.asarray(part.tokens[:, features])
-        outside = (tokens < low) | (tokens > high)
-        count += np.logical_or.reduceat(outside, part.starts, axis=0).sum(axis=0)
-    return count
+    tokens = np.asarray(part.tokens[:, features])
+    return np.logical_or.reduceat((tokens < low) | (tokens > high), part.starts, axis=0).sum(axis=0)
 
 
 def _fourth_moments(bags: Any, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

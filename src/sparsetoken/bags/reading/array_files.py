@@ -1,10 +1,7 @@
-"""One file, one bag: features as extraction tools write them (.npy, .npz, .h5, .pt, .parquet).
+"""One file, one bag: features as extraction tools write them (.npy, .npz, .h5, .pt, .parquet); nothing in it is executed.
 
 Sizes are known from headers alone. Rows of .npy, .h5 and .parquet files are read some at a time, those of archives (.npz, .pt)
 a bag at a time.
-
-Nothing in a file is ever executed: NumPy's files are read without pickles, .pt files by a reader that accepts tensors only
-(`torch_files`).
 """
 
 from __future__ import annotations
@@ -36,7 +33,6 @@ from .torch_files import Tensor, described_tensors
 
 # What tools call the array of features, in the order in which they are looked for.
 KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
-MOST_ROWS = 2**48  # more than any disk holds; a header with a larger size is damaged
 
 
 # NumPy reads headers with Python's parser, which fails in Python 3.11 ("AST constructor recursion depth mismatch", CPython's
@@ -83,7 +79,7 @@ def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) ->
         for size, what in zip(source.shape, ("tokens", "features")):
             if size == 0:
                 raise UnreadableBag(f"{path} has no {what}")
-            if not 0 < size < MOST_ROWS:
+            if not 0 < size < 2**48:  # more than any disk holds
                 raise UnreadableBag(f"{path} is damaged: it claims to have {size} {what}")
         yield source
 

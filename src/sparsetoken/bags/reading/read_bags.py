@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from ..bags import Bags
-from ..checks import without_missing
 from ..cluster import on_cluster
 from ..forms import distinct_ids
 from .array_files import npz_arrays
@@ -99,12 +98,7 @@ def read_bags(
     Returns
     -------
     BagFile
-        Bags and labels.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read or is not what it should be; the message names the column, row or bag.
+        `bags`, `labels`, `groups`, `token_labels`, and `beside` by name.
     """
     path = Path(path)
     reading = Reading(bag, label, need_labels=need_labels, **how)
@@ -147,40 +141,40 @@ def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
 def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None, reading: Reading) -> BagFile:
     """The bags with the labels and groups that their files have, or a table (`source`; `values` are its labels)."""
     if reading.missing == "drop-token":
-        held = replace(held, bags=without_missing(held.bags, reading.missing))
-    kept = np.ones(len(held.bags), dtype=bool)
+        held = replace(held, bags=held.bags.without_incomplete_tokens())
     if values is None:
-        bags, labels = held.bags, _own_labels(held, place, reading)
+        labels = _own_labels(held, place, reading)
     else:
         values = values_of_bags(values, held.bags.ids, reading.skip_unmatched)
         if reading.skip_unmatched:
-            kept = np.array([name in values for name in held.bags.ids.tolist()])
-            if not kept.any():
-                first = held.bags.ids[0]
-                raise ValueError(f"none of the {len(kept)} bags in {place} has a label; the first is {first!r}")
-        bags = held.bags if kept.all() else held.bags[kept]
-        labels = bags.labels(values)
+            held = _with_labels(held, place, values)
+        labels = held.bags.labels(values)
         own = held.columns.get(reading.label)
         if own is not None and reading.label not in reading.ignore:
-            rows = kept[held.bag_of_row]
-            mine = (np.cumsum(kept) - 1)[held.bag_of_row[rows]]
             where = (f"{place}", f"{source}" if isinstance(source, str | Path) else "the table of labels")
-            check_agreement(labels[mine], own[rows], bags.ids[mine], where, held.remedy)
-    tokens = _token_columns(held, kept, reading)
+            check_agreement(labels[held.bag_of_row], own, held.bags.ids[held.bag_of_row], where, held.remedy)
+    tokens: dict[str, np.ndarray] = {}
+    if held.columns and reading.missing != "drop-token":  # some tokens of the rows may have been left out
+        order = np.argsort(held.bag_of_row, kind="stable")
+        aside = (reading.token_label, *reading.beside)
+        tokens = {name: held.columns[name][order] for name in aside if name in held.columns}
     token_labels = tokens.pop(reading.token_label, None)
     if token_labels is not None and pd.isna(token_labels).any():
         token_labels = None
-    return BagFile(bags, labels, _groups(held, place, source, kept, reading), token_labels, tokens)
+    return BagFile(held.bags, labels, _groups(held, place, source, reading), token_labels, tokens)
 
 
-def _token_columns(held: Held, kept: np.ndarray, reading: Reading) -> dict[str, np.ndarray]:
-    """The files' columns about single tokens, in the order of the tokens; none where some tokens were left out."""
-    found = {name: held.columns[name] for name in (reading.token_label, *reading.beside) if name in held.columns}
-    if not found or reading.missing == "drop-token":
-        return {}
-    order = np.argsort(held.bag_of_row, kind="stable")
-    order = order[kept[held.bag_of_row[order]]]
-    return {name: values[order] for name, values in found.items()}
+def _with_labels(held: Held, place: Any, values: dict[str, Any]) -> Held:
+    """The bags that have a label, and their rows."""
+    kept = np.array([name in values for name in held.bags.ids.tolist()])
+    if kept.all():
+        return held
+    if not kept.any():
+        raise ValueError(f"none of the {len(kept)} bags in {place} has a label; the first is {held.bags.ids[0]!r}")
+    rows = kept[held.bag_of_row]
+    mine = (np.cumsum(kept) - 1)[held.bag_of_row[rows]]
+    columns = {name: column[rows] for name, column in held.columns.items()}
+    return replace(held, bags=held.bags[kept], bag_of_row=mine, columns=columns)
 
 
 def _own_labels(held: Held, place: Any, reading: Reading) -> np.ndarray | None:
@@ -193,27 +187,27 @@ def _own_labels(held: Held, place: Any, reading: Reading) -> np.ndarray | None:
     return None
 
 
-def _groups(held: Held, place: Any, source: Any, kept: np.ndarray, reading: Reading) -> np.ndarray | None:
-    """The groups of the bags that were kept, from the files or from the table of labels."""
+def _groups(held: Held, place: Any, source: Any, reading: Reading) -> np.ndarray | None:
+    """The groups of the bags, from the files or from the table of labels."""
     if reading.groups is None:
         return None
     if reading.groups in held.columns:
         groups = held.columns[reading.groups]
-        return label_per_bag(groups, held.bag_of_row, held.bags.ids, reading.groups, "group")[kept]
+        return label_per_bag(groups, held.bag_of_row, held.bags.ids, reading.groups, "group")
     if source is None:
         raise ValueError(f"groups are a column of a table; {place} has no column {reading.groups!r}")
-    bags = held.bags if kept.all() else held.bags[kept]
-    return bags.labels(values_of_bags(values_by_id(source, reading, reading.groups), bags.ids, reading.skip_unmatched))
+    values = values_by_id(source, reading, reading.groups)
+    return held.bags.labels(values_of_bags(values, held.bags.ids, reading.skip_unmatched))
 
 
 def _read_rows(path: Path, reading: Reading, alone: bool) -> Held:
     """Bags from a table with one row per token; `alone` where no other table has labels."""
     table = read_table(path, reading)
-    needed = {"bag": reading.bag, "label": reading.label if reading.need_labels and alone else None}
-    for option, name in {**needed, "groups": reading.groups if alone else None}.items():
-        if name is not None:
-            check_column(name, option, table.columns, path)
-    if needed["label"] == reading.bag:
+    labelled = alone and reading.need_labels
+    for option, needed in (("bag", True), ("label", labelled), ("groups", alone and reading.groups is not None)):
+        if needed:
+            check_column(getattr(reading, option), option, table.columns, path)
+    if labelled and reading.label == reading.bag:
         raise ValueError(f"label must be another column than the bag ids, got {reading.label!r} for both")
     for column in reading.ignore:
         if column not in table.columns:

@@ -19,8 +19,6 @@ SHIPPED = ("digits", "photographs", "text")
 _PATCH = 8  # pixels: a patch of the photographs is 8 x 8 grey values
 _PATCHES = (4, 5)  # a bag's rows and columns of patches: 20 neighbours
 _WORDS_PER_BAG = 20
-_VOCABULARY = 1500  # the most frequent words; the next ones occur fewer than five times in the manual
-_WINDOW = 2  # words on either side that count as neighbours
 _TEXT_DIMENSION = 64  # as many numbers per word as a patch and a digit have pixels
 
 
@@ -64,10 +62,11 @@ def _text() -> Bags:
     except ImportError:
         raise ValueError("noise 'text' needs Python's own manual (pydoc_data), which this Python lacks") from None
     words = re.findall(r"[a-z]+", " ".join(topics[name] for name in sorted(topics)).lower())
-    kept = [word for word, _ in sorted(Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))[:_VOCABULARY]]
+    ranked = sorted(Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))
+    kept = [word for word, _ in ranked[:1500]]  # the next ones occur fewer than five times in the manual
     number = {word: i for i, word in enumerate(kept)}
     text = np.array([number[word] for word in words if word in number])
-    pairs = [(text[:-gap], text[gap:]) for gap in range(1, _WINDOW + 1)]
+    pairs = [(text[:-gap], text[gap:]) for gap in (1, 2)]  # words on either side that count as neighbours
     left = np.concatenate([part for a, b in pairs for part in (a, b)])
     right = np.concatenate([part for a, b in pairs for part in (b, a)])
     counts = coo_array((np.ones(len(left)), (left, right)), shape=(len(kept), len(kept))).tocsr().tocoo()

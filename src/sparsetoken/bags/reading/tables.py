@@ -365,14 +365,13 @@ def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
     """One label per bag, in the order of the ids."""
     if not isinstance(labels, Mapping) and not (hasattr(labels, "index") and hasattr(labels, "items")):
         raise ValueError("labels must map bag ids to labels (a dict or a pandas Series indexed by bag id)")
-    table = dict(labels.items())
-    known = set(ids.tolist())
+    table, names = dict(labels.items()), ids.tolist()
+    known = set(names)
     for name in table:
         if name not in known:
-            raise ValueError(
-                f"the labels name bag {name!r}, which is not among the bags (their ids are such as {shown(ids[0])})"
-            )
-    for name in ids.tolist():
+            others = f"which is not among the bags (their ids are such as {names[0]!r})"
+            raise ValueError(f"the labels name bag {name!r}, {others}")
+    for name in names:
         if name not in table:
             raise ValueError(f"bag {name!r} has no label")
-    return np.array([table[name] for name in ids.tolist()])
+    return np.array([table[name] for name in names])

@@ -29,8 +29,6 @@ STORAGES = {
     "ByteStorage": "<u1",
     "BoolStorage": "?",
 }
-# The description of a tensor takes some hundred bytes; a file that needs more than this for it is no bag of features.
-LARGEST_DESCRIPTION = 2**24
 
 
 class NotPlainTensors(ValueError):
@@ -82,7 +80,7 @@ def described_tensors(archive: zipfile.ZipFile) -> Any:
         raise NotPlainTensors("it holds a TorchScript program, not a tensor")
     if f"{root}byteorder" in names and archive.read(f"{root}byteorder").strip() not in (b"little", b""):
         raise NotPlainTensors("its numbers are in big-endian order; save it again on a little-endian machine")
-    if archive.getinfo(found[0]).file_size > LARGEST_DESCRIPTION:
+    if archive.getinfo(found[0]).file_size > 2**24:  # it takes some hundred bytes
         raise NotPlainTensors("its description of the tensors is far longer than any tensor needs")
     try:
         return _Reader(archive.read(found[0]), root, set(names)).load()
