@@ -151,7 +151,7 @@ def _held_out(
             order.append(held)
             yield None
         rows.append(np.concatenate(parts)[np.argsort(np.concatenate(order))])
-    return np.stack(rows), float(np.mean(seconds))
+    return np.stack(rows).astype(np.float64), float(np.mean(seconds))
 
 
 def stratified_splits(
@@ -245,19 +245,10 @@ def _summary(name: str, scores: np.ndarray, codes: np.ndarray, token_area: float
         inside = codes == k
         areas.append(float(np.mean([area_under_curve(row, inside) for row in column])))
         errors.append(area_error(areas[-1], int(inside.sum()), int((~inside).sum())))
-    return Evaluation(
-        name,
-        float(right.mean()),
-        standard_error(right),
-        float(np.mean(areas)),
-        float(np.mean(errors)),  # the classes' AUCs come from the same bags: averaging does not reduce the error
-        float(losses.mean()),
-        standard_error(losses),
-        token_area,
-        seconds,
-        scores,
-        codes,
-    )
+    accuracy, loss = ((float(values.mean()), standard_error(values)) for values in (right, losses))
+    # The classes' AUCs come from the same bags: averaging does not reduce the error.
+    area = float(np.mean(areas)), float(np.mean(errors))
+    return Evaluation(name, *accuracy, *area, *loss, token_area, seconds, scores, codes)
 
 
 def evaluate_regression(
@@ -278,16 +269,9 @@ def evaluate_regression(
         )
         squares = np.mean((predictions - targets) ** 2, axis=0)
         sizes = np.mean(np.abs(predictions - targets), axis=0)
-        yield RegressionEvaluation(
-            name,
-            float(1.0 - squares.mean() / variance),
-            standard_error(squares) / variance,
-            float(np.sqrt(squares.mean())),
-            float(sizes.mean()),
-            standard_error(sizes),
-            seconds,
-            predictions,
-        )
+        r2 = float(1.0 - squares.mean() / variance), standard_error(squares) / variance
+        mae = float(sizes.mean()), standard_error(sizes)
+        yield RegressionEvaluation(name, *r2, float(np.sqrt(squares.mean())), *mae, seconds, predictions)
 
 
 def area_error(area: float, positive: int, negative: int) -> float:

@@ -7,9 +7,7 @@
     likeness     linear in a kernel of the statistics
     likelihood   likelihood ratio of the paper's model, by message passing (classes only)
 
-Every candidate gives the scores of bags that its fit has not seen, at the ridge whose scores have the least held-out loss, and
-a function that finishes the fit on all bags. Labels are signs with a logistic loss (classes) or standardised numbers with the
-square loss; nothing else differs between classification and regression.
+Labels are signs with a logistic loss (classes) or standardised numbers with the square loss; nothing else differs.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ class LearningProblem:
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate at its best setting."""
+    """A candidate at the ridge of least held-out loss: its scores of held-out bags, and what finishes the fit on all bags."""
 
     name: str
     view: str

@@ -92,7 +92,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         given = auto_or_number("strength", self.strength, what="a number > 0", open_low=True)
         strength = None if isinstance(given, str) else given
         whiten, calibrate = true_or_false("whiten", self.whiten), self._calibrated(strength)
-        sides, priors = self._sides, self._priors(bags, signs)
+        sides, priors = self._sides, self._priors(bags)
 
         def tried(side: float, counts: tuple[int, ...]) -> tuple[float, BagScaler | None, RatioFit]:
             scaler = self._scaler(bags, side * signs, whiten)
@@ -172,7 +172,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         # Whitening does not depend on a common unit and origin of the features: numbers of order one lose no digits.
         return BagScaler(clip=False, common=True).fit(bags) if whiten else None
 
-    def _priors(self, bags: Bags, signs: np.ndarray) -> list[Prior] | None:
+    def _priors(self, bags: Bags) -> list[Prior] | None:
         """The prior from `sparsity`; None for "auto"."""
         if isinstance(self.sparsity, str):
             if self.sparsity != "auto":

@@ -72,13 +72,9 @@ def fit_ratio(
     whiten: bool = True,
     counts: tuple[int, ...] = COUNTS,
 ) -> RatioFit:
-    """The likelihood ratio under the prior that explains the labels best: of least
-
-        sum_i p_i log(1 + exp(-y_i (ratio_i + log odds of the classes)))
-
-    with p the normalised weights and the training bags' ratios without their own contribution. A strength or priors of None are
-    estimated, these among `counts` and a rate.
-    """
+    """The likelihood ratio under the prior of least  sum_i p_i log(1 + exp(-y_i (ratio_i + log odds of the classes)))  with p
+    the normalised weights and the training bags' ratios without their own contribution. A strength or priors of None are
+    estimated, these among `counts` and a rate."""
     positive, negative = bags[signs > 0], bags[signs < 0]
     noise = None
     if whiten:
