@@ -14,9 +14,9 @@ from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
-from ...study.study import Grid, Study
+from ...study.study import Grid
 from . import self_attention
-from .common import OPEN, THEORY_DEGREES, exact, listed, ordered, pair, sharp
+from .common import OPEN, THEORY_DEGREES, exact, listed, ordered, pair, sharp, study
 from .figures import estimates
 from .separation import KNOWN, TARGET, known, known_ratio, strengths_needed
 
@@ -134,15 +134,12 @@ def heads_findings(tables: Tables) -> str:
     )
 
 
-heads = Study(
-    name="heads",
-    title="Several heads need more strength, the more the longer the bags",
-    question="Do several heads change how the strength needed for 10 % error grows with the length of the bags, on as many "
-    "samples? (R = 1, π = 0.5, α₀ = α₁ = 4, λ = 0.1, k = √(2 log L), D₀ split among heads.)",
-    grids={"quick": heads_grids([1, 4], [80, 160], 12, 2e-3), "full": heads_grids([1, 2, 4, 8], [200, 400], 16, 4e-4)},
-    draw=draw_heads,
-    findings=heads_findings,
-    claims=(
+heads = study(
+    "heads",
+    {"quick": heads_grids([1, 4], [80, 160], 12, 2e-3), "full": heads_grids([1, 2, 4, 8], [200, 400], 16, 4e-4)},
+    draw_heads,
+    heads_findings,
+    (
         heads_exact,
         price,
         no_room,
@@ -256,14 +253,9 @@ def depth_findings(tables: Tables) -> str:
     )
 
 
-depth = Study(
-    name="depth",
-    title="Depth: a second layer does not compound the advantage; self-attention starts at a saddle",
-    question="Does a second attention layer, which sees the tokens as the first has mixed them, compound the signal-to-noise "
-    "advantage of attention as bags grow longer? Does self-attention learn from a start that knows nothing? (R = 1, π = 0.5.)",
-    notes="The first layer adds to every token what self-attention along k finds in the direction v, times a fixed vector; the "
-    "second pools the mixed tokens by attention. Both see a bag through four fields per token (docs/derivations/statics.md).",
-    grids={
+depth = study(
+    "depth",
+    {
         "quick": [
             *layer_grids(dict.fromkeys([5, 16], ([1.0], 12)), {"bags": 256, "replicates": 4}),
             *self_attention.saddle_grids(5, 3.5, {50: 80, 600: 40}),
@@ -277,9 +269,9 @@ depth = Study(
             *self_attention.spectral_grids([10, 20], 200, 12),
         ],
     },
-    draw=draw_depth,
-    findings=depth_findings,
-    claims=(
+    draw_depth,
+    depth_findings,
+    (
         depth_exact,
         no_compounding,
         self_attention.stays,

@@ -16,9 +16,9 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, REFERENCE, colour, label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import fit_line, limits_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid
 from ...study.verdicts import equal_verdict, quantile, worst
-from .common import OPEN, OURS, decided, sharp
+from .common import OPEN, OURS, decided, sharp, study
 
 PLAIN: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0}
 LENGTHS = [10**i for i in range(2, 7)]
@@ -323,19 +323,13 @@ def ladder_findings(tables: Tables) -> str:
     )
 
 
-ladder = Study(
-    name="ladder",
-    title="What learning needs: a ladder of exponents",
-    question="With α d bags and one signal token in L, how strong must the signal be for the learnt direction to have a "
-    f"cosine of 1/2, and for {ERROR:.0%} test error? (R = 1, π = 0.5, α = 4 unless said otherwise; residuals centred.)",
-    notes="Strengths are exact for d → ∞ at fixed L: closed forms and recursions for products and eigenvectors, the Bayes "
-    "limit's fixed points for message passing and information. The test error of a direction is that of the best test on "
-    "the tokens' coordinates along it; trained attention has k = sqrt(2 log L) and a readout on half of the bags.",
-    grids={
+ladder = study(
+    "ladder",
+    {
         "quick": grids(LENGTHS[2:], [10**3, 10**4], {"d": [150, 450], "repeats": 120}, [32, 256], 128),
         "full": grids(LENGTHS, LENGTHS, {"d": [300, 900], "repeats": 60}, [32, 128, 512, 2048], 256, full=True),
     },
-    draw=draw_ladder,
-    findings=ladder_findings,
-    claims=(ladder_exponents, quarter, information, error_quarter, constants, jump, sample_sizes, scaled, joint),
+    draw_ladder,
+    ladder_findings,
+    (ladder_exponents, quarter, information, error_quarter, constants, jump, sample_sizes, scaled, joint),
 )
