@@ -528,7 +528,7 @@ MUTANTS = [
         "tests/study/test_kinds.py::test_simulations_take_noise_and_test_options",
     ),
     Mutant(
-        "theory/statics/design_end.py",
+        "theory/dynamics/design_end.py",
         "np.linalg.solve(np.eye(len(x)) - table[:, : len(x)], table[:, len(x) :])",
         "table[:, len(x) :]",
         "tests/theory/test_design.py::test_gradients_through_the_end_are_right",

@@ -14,7 +14,7 @@ from sparsetoken.losses import balancing_bias, get_loss
 from sparsetoken.simulation.samplers.tensor import draw_signal
 from sparsetoken.simulation.samplers.token_products import ImplicitBags
 from sparsetoken.simulation.two_steps import steps_on, two_steps
-from sparsetoken.theory.several_signals import signals_alignment
+from sparsetoken.theory import signals_alignment
 from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
 
 PAIR = Task(7, 2, 3.3, 0.35)

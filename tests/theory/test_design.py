@@ -7,7 +7,7 @@ from sparsetoken import Task, theory
 from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import get_bag_model
 from sparsetoken.schedules import Stage, expand
-from sparsetoken.theory.statics.design_end import EndSearch
+from sparsetoken.theory.dynamics.design_end import EndSearch
 
 
 @pytest.mark.slow

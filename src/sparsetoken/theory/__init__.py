@@ -9,27 +9,25 @@ from .alignment import Alignment, AlignmentLaw, alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit
 from .bayes.oracle import Oracle, oracle, strength_needed
-from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
-from .coloured_alignment import ColouredAlignment, coloured_alignment
 from .design import Design, design
+from .dynamics.design_end import EndDesign, design_end
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
 from .dynamics.problem import Sampling
+from .dynamics.statics import statics
 from .dynamics.trajectory import trajectory
 from .errors import AccuracyError, AccuracyWarning, ConvergenceError, ReplicaSymmetryWarning, UnstableTrainingWarning
 from .fixed_point.coloured import ColouredResult
-from .fixed_point.erm import erm
+from .fixed_point.erm import BestRidge, best_ridge, erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
 from .fixed_point.readout import Accuracy, WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length
+from .other_alignments import ColouredAlignment, SignalsAlignment, coloured_alignment, signals_alignment
 from .recovery import Recovery, recovery
 from .refit import refit
-from .several_signals import SignalsAlignment, signals_alignment
-from .statics.design_end import EndDesign, design_end
-from .statics.statics import statics
 from .sweep import ForecastGrid, erm_sweep, forecast_grid, sweep
 
 __all__ = [

@@ -22,14 +22,13 @@ from ..training import Training
 from .alignment import Alignment, AlignmentLaw, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
-from .coloured_alignment import coloured_alignment, noise_directions
 from .finite_size import FINEST, averaged_measures, coloured_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
 from .fixed_point.readout import Accuracy
-from .several_signals import signals_alignment
+from .other_alignments import coloured_alignment, noise_directions, signals_alignment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

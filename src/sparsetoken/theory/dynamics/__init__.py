@@ -1,1 +1,1 @@
-"""Training step by step: the exact limit of gradient descent, and its derivatives."""
+"""Training a bag model: the exact limit of gradient descent step by step, its derivatives, and where it ends."""

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.problem import TrainingProblem
 from .one_bag import LocalAverages, LocalBags, LocalModel, OrderParameters, left_out_scores, local_averages
+from .problem import TrainingProblem
 
 TOLERANCE = 1e-6  # of the undamped change of the order parameters, relative to the largest of their kind
 JUMPING_BAGS = 2.0  # bags that may still move back and forth at the end: each of N moves an average by about 1/N

@@ -1,7 +1,7 @@
 """Where joint training ends: the exact limit of the stationary point of a bag model's regularised loss.
 
-The equations are in `equations`, what one bag does in `one_bag`. Here every quantity is averaged over independent replicates of
-the bags, which give the standard errors, and measured on fresh bags.
+The equations are in `end_equations`, what one bag does in `one_bag`. Here every quantity is averaged over replicates, which
+give the standard errors, and measured on fresh bags.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import JointEnd, decay_by_direction
-from ..dynamics.problem import Sampling, TrainingProblem, problem_of, replicate_draws
 from ..errors import ConvergenceError, ReplicaSymmetryWarning
-from .equations import EndEquations, EndPoint
+from .end_equations import EndEquations, EndPoint
 from .one_bag import LocalBags
+from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
 
 # Bags per replicate, fewer where bags are long and directions many: their Hessians, N (L r)^2 numbers, stay below 2^21.
 BAGS, FEWEST_BAGS, HESSIAN_NUMBERS = 2048, 256, 2**21

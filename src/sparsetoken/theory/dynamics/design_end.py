@@ -34,9 +34,9 @@ from ...task import Task
 from ...trajectories import JointEnd
 from ..bayes.limit import bayes_limit
 from ..design import DECAYS, SEARCH_DRAWS, SHARPNESS
-from ..dynamics.problem import Sampling
 from ..errors import ConvergenceError
-from .equations import EndEquations, EndPoint, packed, unpacked
+from .end_equations import EndEquations, EndPoint, packed, unpacked
+from .problem import Sampling
 from .statics import bags_in_memory, end_problem, end_replicate, first_end, statics
 
 STEP = 1e-4  # of the differences, relative
