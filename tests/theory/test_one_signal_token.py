@@ -14,7 +14,7 @@ def by_draws(length: int, sparsity: int, theta: float, pi: float) -> tuple[float
     """E[min(pi LR, 1 - pi)] as it stands: drawn bags in equal parts with and without signal, weighed by their mixture."""
     each = 0.0
     for shift in (theta, 0.0):
-        log_ratio = drawn_log_ratios(length, sparsity, (theta,), shift, 2048).log_ratios[0]
+        log_ratio = drawn_log_ratios(length, sparsity, (theta,), shift, 2048)[0][0]
         wrong = np.minimum(np.log(pi) + log_ratio, np.log1p(-pi))
         each = each + np.exp(wrong - np.logaddexp(log_ratio, 0.0)).mean(1)
     return float(each.mean()), float(each.std(ddof=1) / len(each) ** 0.5)
@@ -49,7 +49,7 @@ def test_several_signal_tokens_with_the_mean_token_integrated(length, sparsity):
 
 
 def test_all_tokens_but_one():
-    drawn = drawn_log_ratios(6, 5, (1.2,), 1.2, 2048).log_ratios[0].mean(1)
+    drawn = drawn_log_ratios(6, 5, (1.2,), 1.2, 2048)[0][0].mean(1)
     scatter = drawn.std(ddof=1) / len(drawn) ** 0.5
     # I is the mean of log(dP(t|v)/dP(t)) = root sum_signal t - R root^2/2 - log LR at bags with signal
     assert channel(6, 5).information(1.2) == pytest.approx(0.5 * 5 * 1.2**2 - drawn.mean(), abs=5 * scatter + 1e-4)

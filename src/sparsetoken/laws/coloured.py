@@ -1,14 +1,8 @@
 """Coloured noise: tokens theta v_l xi + Sigma^{1/2} z_l, seen by attention with a query that is independent of the bags.
 
 In the eigenbasis of Sigma everything is a sum over eigenvalues s_j with weights of the signal and the query on them: xi_j^2,
-q_j xi_j and q_j^2. With sigma_q^2 = q^T Sigma q, the noise coordinate t_l of a token along the query and
-p = softmax(beta (sigma_q t + theta v <xi, q>)), a bag's feature is
-
-    f = T a + S xi + kappa Sigma'^{1/2} z,    a = Sigma q/sigma_q,   Sigma' = Sigma - a a^T
-    T = sum p_l t_l,   S = theta sum over signal tokens of p_l,   kappa^2 = sum p_l^2
-
-In white noise a = qhat and Sigma' projects on the space orthogonal to it. Unlike in `laws.law`, T is the noise alone and S
-the signal as a whole.
+q_j xi_j and q_j^2. A bag's feature f = T a + S xi + kappa Sigma'^{1/2} z is that above Eq. (20) of docs/theory.md; unlike in
+`laws.law`, T is the noise alone and S the signal as a whole.
 """
 
 from __future__ import annotations
@@ -67,10 +61,6 @@ class Spectrum:
         signal : array (d,), optional
             The signal's direction, of any length: in the coordinates of the matrix, or in the eigenbasis where eigenvalues
             are given. Spread evenly over the eigenvalues when not given.
-
-        Returns
-        -------
-        Spectrum
         """
         values = real_array("covariance", covariance)
         basis = None
@@ -93,11 +83,10 @@ class Spectrum:
     def from_bags(cls, bags: Any, signal: Any = None, shrinkage: float | None = None) -> Spectrum:
         """The spectrum of bags without the signal, estimated from their tokens.
 
-        Eigenvalues of a sample covariance are spread too widely: N independent tokens of white noise in d dimensions have
-        them between (1 - sqrt(d/N))^2 and (1 + sqrt(d/N))^2. They are therefore shrunk towards their mean mu, (1 - rho) s_j +
-        rho mu, with the rho of least expected squared error for independent tokens (Ledoit and Wolf 2004). This removes most of
-        the excess spread, not all of it, and less where tokens of one bag are correlated: with N below about 10 d, check the
-        results with `simulate`.
+        Eigenvalues of a sample covariance are spread too widely, and therefore shrunk towards their mean mu,
+        (1 - rho) s_j + rho mu, with the rho of least expected squared error for independent tokens (Ledoit and Wolf 2004). This
+        removes most of the excess spread, and less where tokens of one bag are correlated: with fewer than about 10 d tokens,
+        check the results with `simulate`.
 
         Parameters
         ----------
@@ -107,10 +96,6 @@ class Spectrum:
             The signal's direction, in the coordinates of the tokens; spread evenly over the eigenvalues when not given.
         shrinkage : float, optional
             rho, from 0 (the sample covariance) to 1; estimated when not given.
-
-        Returns
-        -------
-        Spectrum
         """
         from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -128,26 +113,14 @@ class Spectrum:
         return cls.of((1.0 - rho) * sample + rho * mean * np.eye(len(sample)), signal)
 
     def query(self, direction: Any) -> Query:
-        """The weights of a query given as a vector, in the coordinates that the signal was given in.
-
-        Parameters
-        ----------
-        direction : array (d,)
-            q, with its length.
-
-        Returns
-        -------
-        Query
-        """
+        """The weights of a query given as a vector with its length, in the coordinates that the signal was given in."""
         q = _in_basis("query", direction, self.dimension, self.basis)
         return Query(q * self.direction, q**2)
 
 
 def spectrum_of(covariance: Any, signal: Any = None, dimension: int | None = None) -> Spectrum:
-    """A Spectrum from a covariance: a matrix, its eigenvalues, "power:a", or a Spectrum, which includes a signal.
-
-    A covariance given by name has `dimension` eigenvalues, by default as many as the signal has coordinates, or 1000.
-    """
+    """A Spectrum from a covariance: a matrix, its eigenvalues, a Spectrum (which includes a signal), or "power:a", which has
+    `dimension` eigenvalues, by default as many as the signal has coordinates, or 1000."""
     if isinstance(covariance, Spectrum):
         if signal is not None:
             raise ValueError("signal must not be given together with a Spectrum, which has its own signal")
@@ -183,10 +156,8 @@ class Query:
 
     Attributes
     ----------
-    cross : ndarray (d,)
-        q_j xi_j.
-    square : ndarray (d,)
-        q_j^2.
+    cross, square : ndarray (d,)
+        q_j xi_j and q_j^2.
     """
 
     cross: np.ndarray
@@ -209,16 +180,8 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
 
     Attributes
     ----------
-    task : Task
-        What its bags are.
-    spectrum : Spectrum
-        Eigenvalues and the signal's coordinates.
-    query : Query
-        The query's weights.
-    beta : float
-        Inverse temperature.
-    activation : callable, optional
-        sigma of elementwise attention; None for softmax.
+    task, spectrum, query, beta, activation
+        As in `coloured_law`.
     name : str
         What the law is called.
     training_share : float, optional
@@ -240,16 +203,18 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
         return self.task.prevalence
 
     @property
+    def sharpness(self) -> float:
+        """k = beta ||q||."""
+        return self.beta * self.query.norm
+
+    @property
     def spread(self) -> float:
         """sigma_q, the noise along the query."""
         return float(np.sqrt(self.spectrum.eigenvalues @ self.query.square))
 
     def _make(self, points: int) -> tuple[Population, Nodes]:
-        """From the population of white noise along the query.
-
-        At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S is |shift| times the mass on signal
-        tokens.
-        """
+        """From the population of white noise along the query: at strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the
+        right shift and S is |shift| times the mass on signal tokens."""
         kind, spread = self.task.only_kind("coloured noise"), self.spread
         shift = kind.strength * self.query.overlap / spread  # the signal's size in units of the noise along the query
         size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
@@ -284,11 +249,6 @@ def coloured_law(
         Inverse temperature. Zero is pooling, whatever the query.
     activation : str or callable, optional
         sigma of elementwise attention, f = (1/L) sum_l sigma(beta <x_l, q>) x_l; softmax when not given.
-
-    Returns
-    -------
-    ColouredLaw
-        For `erm`.
     """
     Task.require(task)
     beta = real_number("beta", beta, 0.0)
@@ -311,11 +271,7 @@ def coloured_law(
 
 
 def whitened_law(law: ColouredLaw) -> Law:
-    """The law in white noise that an invertible map of the features turns this one into.
-
-    Tokens times Sigma^{-1/2} have white noise and a signal of strength theta sqrt(xi^T Sigma^{-1} xi) along Sigma^{-1/2} xi;
-    the query becomes Sigma^{1/2} q. Separability, and the readout without a ridge, do not change under such a map.
-    """
+    """The law of tokens times Sigma^{-1/2}, in white noise: separability, and the readout without a ridge, are the same."""
     s, query = law.spectrum.eigenvalues, law.query
     if not s.min() > 0:
         raise ValueError(

@@ -119,10 +119,8 @@ class _Plan:
         return 0 if self.explicit else 4
 
     def group(self, uniforms: np.ndarray, further: slice, places: Any) -> TokenGroup:
-        """The group of tokens made from some coordinates of `uniforms` (replicates, coordinates, points).
-
-        A token's points stay contiguous in memory, so that sums over tokens add long rows.
-        """
+        """The group of tokens made from some coordinates of `uniforms` (replicates, coordinates, points); a token's points stay
+        contiguous in memory, so that sums over tokens add long rows."""
         replicates, _, points = uniforms.shape
         if self.explicit:
             values = np.empty((replicates, self.width, points))
@@ -140,10 +138,8 @@ class _Plan:
 
 
 def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) -> np.ndarray:
-    """Standard normals above the tail's edge in falling order, `count` per row and -inf after them.
-
-    The j-th largest of m uniforms is the (j-1)-th times V^(1/(m-j+1)).
-    """
+    """Standard normals above the tail's edge in falling order, `count` per row and -inf after them: the j-th largest of m
+    uniforms is the (j-1)-th times V^(1/(m-j+1))."""
     remaining = count[..., None] - np.arange(u.shape[-1])
     present = remaining > 0
     log_fraction = np.cumsum(np.log(u) / np.where(present, remaining, 1), axis=-1)
@@ -152,11 +148,8 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
 
 
 def _all_largest_first(u: np.ndarray, values: np.ndarray) -> None:
-    """`_largest_first` of all tokens of a group, (tokens, points), into `values`.
-
-    Without a tail's edge the fraction itself is turned into a normal number: exp is three times as fast as expm1, and near 1
-    the fraction is as exact as the uniforms.
-    """
+    """`_largest_first` of all tokens of a group, (tokens, points), into `values`, with exp for expm1, three times as fast: near
+    1 the fraction is as exact as the uniforms."""
     np.log(u, out=values)
     values /= np.arange(len(values), 0, -1)[:, None]
     for j in range(1, len(values)):

@@ -1,15 +1,8 @@
 """Laws of several attention heads, and of tasks with several signals.
 
-The features of H heads stand side by side, f_h = sum_l p^h_l x_l, and one readout w = (w_1 .. w_H) in R^{H d} reads them all.
-With t_l a token's D coordinates in the space of the queries, and U the space of the signals' parts orthogonal to it
-(E dimensions), what a readout sees of a bag is
-
-    T (H x D)   the heads' coordinates in the space of the queries, T_h = sum_l p^h_l t_l
-    S (H x E)   the signal's part in U, S_h = theta u_j sum over signal tokens of p^h_l with u_j the part of xi_j in U
-    K (H x H)   overlaps of the heads' weights, K_gh = sum_l p^g_l p^h_l
-
-and outside the space of the queries the features have Gaussian noise with covariance K between heads. One head of one signal
-is the law of (T, S, kappa) of `laws.law`, with K = kappa^2.
+What a readout sees of a bag, see Eq. (17) of docs/theory.md, is T (H x D), the heads' coordinates in the space of the queries,
+S (H x E), the signal's part in the space of the signals' parts orthogonal to it, and K (H x H), the overlaps of the heads'
+weights. One head of one signal is the law of (T, S, kappa) of `laws.law`, with K = kappa^2.
 """
 
 from __future__ import annotations
@@ -53,14 +46,10 @@ class HeadsLaw(SampledLaw[HeadNodes]):
     ----------
     task : Task
         Length, sparsity, strength and prevalence.
-    queries : ndarray (H, dimension)
-        beta q_h, in an orthonormal basis of a space that holds queries and signals.
-    signals : ndarray (J, dimension)
-        Unit vectors xi_j in that basis.
-    shares : ndarray (J,)
-        How often signal j is carried.
-    carried : str
-        Which signals a positive bag carries, see `Signals.of`.
+    queries, signals : ndarray (H, dimension), (J, dimension)
+        beta q_h, and unit vectors xi_j, in an orthonormal basis of a space that holds both.
+    shares, carried
+        As in `Signals.of`.
     name : str
         What the law is called.
     """
@@ -78,6 +67,11 @@ class HeadsLaw(SampledLaw[HeadNodes]):
     def heads(self) -> int:
         """H."""
         return len(self.queries)
+
+    @property
+    def sharpness(self) -> float:
+        """k of the first head."""
+        return float(np.linalg.norm(self.queries[0]))
 
     @property
     def prevalence(self) -> float:
@@ -175,23 +169,14 @@ def heads_law(
     ----------
     task : Task
         Length, sparsity, strength and prevalence.
-    cosine : float or sequence of float, optional
-        gamma_h = cos(q_h, xi), per head.
-    sharpness : float or sequence of float, optional
-        k_h = beta ||q_h||, per head.
+    cosine, sharpness : float or sequence of float, optional
+        gamma_h = cos(q_h, xi) and k_h = beta ||q_h||, per head.
     queries : array (H, dimension), optional
         beta q_h, instead of `cosine` and `sharpness`.
     signals : array (J, dimension), optional
         The signals xi_j, unit vectors; the first basis vector when not given. Only together with `queries`.
-    shares : array (J,), optional
-        How often signal j is carried; as in `Signals.of`.
-    carried : {"one", "independent", "all"}
-        Which signals a positive bag carries; as in `Signals.of`.
-
-    Returns
-    -------
-    HeadsLaw
-        The law, for `erm`.
+    shares, carried
+        As in `Signals.of`.
     """
     Task.require(task)
     if (queries is None) == (cosine is None and sharpness is None):

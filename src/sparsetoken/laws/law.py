@@ -1,11 +1,5 @@
-"""Laws of (T, S, kappa), one for each classifier of bags.
-
-Given a query of cosine gamma with the signal, a bag's feature is  f = T qhat + S u + kappa z  with z standard normal on the
-space orthogonal to qhat, and u the part of the signal's direction orthogonal to qhat. A law is the joint distribution of
-(y, T, S, kappa): exactly, or through independent randomised draws ("replicates") that give every average its error bar.
-
-Eq. (7) of docs/theory.md.
-"""
+"""Laws of (T, S, kappa), one for each classifier of bags, Eq. (7) of docs/theory.md: exactly, or through independent randomised
+draws ("replicates") that give every average its error bar."""
 
 from __future__ import annotations
 
@@ -28,8 +22,6 @@ from .populations import attended_mixture, uniform_attention_mixture, vectorized
 FIRST_POINTS = 256
 MAXIMUM_POINTS = 1 << 15  # half a million bags per class in all: 30 MB of (T, S, kappa), minutes of solving
 SECOND_LEVEL = 8  # the second level of refinement has at least that many times the first one's draws
-_KEPT_POINTS = 4096  # levels up to this one (10 MB) are kept together
-_RATE = 0.85  # standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5)
 
 
 Made = TypeVar("Made")
@@ -52,8 +44,8 @@ class SampledLaw(Generic[Made]):
         """The law's draws at a level of refinement; made once."""
         if points not in self._made:
             made = self._make(points)
-            for old in [p for p in self._made if p > _KEPT_POINTS]:
-                del self._made[old]  # such a level can be a hundred megabytes: keep one
+            for old in [p for p in self._made if p > 4096]:
+                del self._made[old]  # such a level, of more than 10 MB, can be a hundred megabytes: keep one
             self._made[points] = made
         return self._made[points]
 
@@ -68,15 +60,13 @@ class SampledLaw(Generic[Made]):
         return self._most if self.refinable else 0
 
     def finer(self, points: int, shortfall: float) -> int | None:
-        """The next level for a standard error that is `shortfall` times too large; None where there is none.
-
-        The first level is for finding the solution; the second is at least eight times finer, so that the norms and V, which an
-        accuracy of the test error does not control, are good to a part in a thousand as well.
-        """
+        """The next level for a standard error that is `shortfall` times too large; None where there is none. The second is at
+        least eight times finer than the first, so that norms and V are good to a part in a thousand as well."""
         if points >= self.most_points:
             return None
         least = SECOND_LEVEL if points == self.first_points else 2
-        return min(points * max(least, 2 ** round(np.log2(shortfall) / _RATE)), self.most_points)
+        # Standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5).
+        return min(points * max(least, 2 ** round(np.log2(shortfall) / 0.85)), self.most_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +100,11 @@ class Law(SampledLaw[tuple[Population, Nodes]]):
     parameters: dict[str, Any] = field(default_factory=dict)
     dimension_factor: int = 1
     task: Task | None = None
+
+    @property
+    def sharpness(self) -> float:
+        """k of the query; NaN without one."""
+        return self.parameters.get("sharpness", float("nan"))
 
     def _make(self, points: int) -> tuple[Population, Nodes]:
         population = self.make_population(points)
@@ -250,7 +245,7 @@ def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
 
 
 def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
-    """Softmax attention with a given query.
+    """Softmax attention with a given query; exact where the weights do not depend on the tokens (k = 0, or L = 1).
 
     Eq. (7) of docs/theory.md.
 
@@ -258,15 +253,8 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
     ----------
     task : Task
         The bags.
-    cosine : float
-        gamma, the query's cosine with the signal.
-    sharpness : float
-        k = beta ||q||, the inverse temperature.
-
-    Returns
-    -------
-    Law
-        Exact (one entry per class) where the weights do not depend on the tokens: k = 0, or L = 1.
+    cosine, sharpness : float
+        gamma, the query's cosine with the signal, and k = beta ||q||, the inverse temperature.
     """
     Task.require(task)
     gamma, k = _check_query(cosine, sharpness)
@@ -281,7 +269,7 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
 def elementwise_law(
     task: Task, cosine: float, sharpness: float, activation: Any = "sigmoid", *, name: str = "elementwise"
 ) -> Law:
-    """Elementwise attention, f = (1/L) sum_l sigma(k t_l) x_l, with a given query.
+    """Elementwise attention, f = (1/L) sum_l sigma(k t_l) x_l, with a given query; exact at k = 0, unless the weights vanish.
 
     Parameters
     ----------
@@ -292,11 +280,6 @@ def elementwise_law(
         `EXPLICIT_TOKENS`.
     name : str
         What the law is called.
-
-    Returns
-    -------
-    Law
-        Exact (one entry per class) where the weights do not depend on the tokens, k = 0, unless they vanish.
     """
     Task.require(task)
     gamma, k = _check_query(cosine, sharpness)

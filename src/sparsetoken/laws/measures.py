@@ -93,11 +93,8 @@ def shares_beaten(scores: np.ndarray, others: np.ndarray, weight: np.ndarray | N
 
 
 def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
-    """P(score of a positive > score of a negative) for each replicate.
-
-    All pairs when few; else the integral of the positive score's density times the negative score's distribution function,
-    from the entries' histogram; ranks of drawn scores where these are nearly certain.
-    """
+    """P(score of a positive > score of a negative) for each replicate: over all pairs when few, else by an integral from the
+    entries' histogram, or by ranks of drawn scores where these are nearly certain."""
     (m1, s1, w1), (m0, s0, w0) = positive, negative
     n1, n0 = m1.shape[1], m0.shape[1]
     if n1 * n0 * max(len(m1), len(m0)) <= _ALL_PAIRS:
@@ -122,8 +119,7 @@ def _auc_by_bins(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray | None:
     """The AUC by the trapezoidal rule, from the histogram of (mean, log deviation) of each class; None where that is too large.
 
     An entry is divided between its two neighbouring means, less the variance that this adds to it, and among three
-    neighbouring deviations by the weights of quadratic interpolation. All replicates then share one table of densities and
-    distribution functions.
+    neighbouring deviations by the weights of quadratic interpolation.
     """
     laws = (positive, negative)
     least, most = min(float(law.deviation.min()) for law in laws), max(float(law.deviation.max()) for law in laws)

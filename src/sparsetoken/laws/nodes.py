@@ -140,11 +140,8 @@ def _side_by_side(parts: Sequence[tuple[float, ClassColumns]]) -> ClassColumns:
 
 
 def with_shared_noise(population: Population, correlation: float) -> Population:
-    """The population of bags whose tokens share a part of their noise, from that of bags without it.
-
-    With tokens sqrt(rho) z_0 + sqrt(1 - rho) z_l (+ theta xi) and weights that z_0 does not move, the feature is
-    sqrt(1 - rho) times that of bags with strength theta/sqrt(1 - rho) and sharpness k sqrt(1 - rho), plus sqrt(rho) z_0.
-    """
+    """The population of bags whose tokens share noise that their weights do not see, from that of bags without it, of strength
+    theta/sqrt(1 - rho) and sharpness k sqrt(1 - rho)."""
     if not correlation:
         return population
     rest = 1.0 - correlation

@@ -78,10 +78,7 @@ def vectorized_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | N
 def uniform_attention_mixture(
     task: Task, prevalence: Any, cosine: Any, level: float = 1.0, kinds: Sequence[BagKind] | None = None
 ) -> Population:
-    """`level` times the mean of the tokens: kappa^2 = 1/L, T = gamma theta R/L 1{y=+1} + g/sqrt(L).
-
-    Pooling, with gamma = 1, and attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1).
-    """
+    """`level` times the mean of the tokens: pooling, with gamma = 1, and attention whose weights do not see the tokens."""
 
     def single(kind: BagKind) -> Population:
         L, R, theta, _ = kind

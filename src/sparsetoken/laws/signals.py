@@ -40,10 +40,8 @@ class Signals:
     ----------
     directions : ndarray (J, dimension)
         Unit vectors xi_j, in an orthonormal basis of a space that holds them.
-    shares : ndarray (J,)
-        How often signal j is carried.
-    carried : str
-        Which signals a positive bag carries, see `Signals.of`.
+    shares, carried
+        As in `Signals.of`.
     """
 
     directions: np.ndarray
@@ -112,19 +110,15 @@ class Signals:
                     f"signals, got {cases:,}"
                 )
             for parts in _partitions(sparsity, J):
-                counted = np.array(parts, dtype=float)
+                counted = parts.astype(float)
                 log_ways = gammaln(sparsity + 1.0) - gammaln(counted + 1.0).sum()
                 yield counted, float(np.exp(log_ways + xlogy(counted, self.shares).sum()))
 
 
-def _partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of `parts` whole numbers that add up to `total`."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in _partitions(total - first, parts - 1):
-            yield (first, *rest)
+def _partitions(total: int, parts: int) -> Iterator[np.ndarray]:
+    """All rows of `parts` whole numbers that add up to `total`: the gaps between bars among stars."""
+    for bars in combinations(range(total + parts - 1), parts - 1):
+        yield np.diff([-1, *bars, total + parts - 1]) - 1
 
 
 def draw_places(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:

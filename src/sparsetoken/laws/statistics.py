@@ -1,16 +1,8 @@
-"""From the tokens' coordinates along the query to (T, S, kappa), for softmax and elementwise attention.
+"""From the tokens' coordinates along the query to (T, S, kappa), for softmax and elementwise attention: Eq. (7) and Eq. (22)
+of docs/theory.md, in NumPy or JAX.
 
-With t_l the tokens' coordinates along the query (shifted by gamma theta on the signal tokens when y = +1) and p_l the
-attention weights,
-
-    T = sum_l p_l t_l,   S = theta sqrt(1 - gamma^2) sum_{signal l} p_l,   kappa^2 = sum_l p_l^2,
-
-with p = softmax(k t), or p_l = sigma(k t_l)/L elementwise. Everything needed of a bag is three sums over its tokens, of w,
-w t and w^2 for weights w not yet normalised; the theory adds the sums over tokens that it does not draw one by one.
-
-The formulas run on NumPy or JAX numbers, whichever the arguments are.
-
-Eq. (7) and Eq. (22) of docs/theory.md.
+Everything needed of a bag is three sums over its tokens, of w, w t and w^2 for weights w not yet normalised; the theory adds
+the sums over tokens that it does not draw one by one.
 """
 
 from __future__ import annotations
@@ -24,10 +16,6 @@ from .._core.arrays import namespace
 from ..activations import Weighting
 from .draws import TokenDraws, TokenGroup, truncated_normal_rule
 from .nodes import ROUNDING, ClassColumns, Population
-
-# A bag whose activations all vanish has the feature zero. The floor, far below any kappa L that occurs otherwise, keeps it
-# a valid node: the fixed point divides by kappa.
-KAPPA_FLOOR = 1e-6
 
 Activation = Callable[[Any], Any]
 
@@ -75,7 +63,8 @@ def drawn_population(
     for shift, seen in ((cosine * strength, across), (0.0, 0.0 * across)):
         marked, total = _bag_sums(draws, shift, shared * draws.common if shared else 0.0, weigh, activation, xp)
         if activation is not None:
-            total = total._replace(square=xp.maximum(total.square, KAPPA_FLOOR**2))
+            # The floor, far below any other kappa L, keeps a bag whose activations all vanish a valid node.
+            total = total._replace(square=xp.maximum(total.square, 1e-6**2))
         if shared:
             total = total._replace(square=total.square + (shared * total.weight) ** 2)
         T, S, kappa = _normalised(total, marked.weight, seen, length, activation, xp)

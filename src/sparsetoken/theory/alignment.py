@@ -16,7 +16,7 @@ from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 from .recovery import method_of
-from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, bag_groups, first_step, second_step
+from .step_formulas import FEW_FIELD_NODES, BagGroups, alignment_formulas, bag_groups, first_step, second_step
 
 DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
 
@@ -104,18 +104,14 @@ def alignment(
 
     Eq. (3) to Eq. (6), Eq. (23) and Eq. (31) to Eq. (33) of docs/theory.md.
 
-    At a dimension d the class shares of D0 are drawn, and with them everything is as in the limit except for the fluctuations
-    of w1's overlap with the signal, of the mean residual and of the query's overlap, each Gaussian of order 1/sqrt(d). They
-    matter where bags are long (L of order d) or few; means are right up to terms of relative order 1/d. The fluctuations are
-    drawn independently of each other: standard deviations are right to about a tenth for ten tokens and more, to a third for
-    two tokens or lengths that differ greatly. Both classes are present.
+    At a dimension d class shares of D0 (both classes being present), w1's overlap, the mean residual and the query's overlap
+    fluctuate, which matters where bags are long (L of order d) or few. Means are right up to terms of relative order 1/d,
+    standard deviations to about a tenth for ten tokens and more, to a third for two tokens or lengths that differ greatly.
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        How it is learned; alpha0, the three rates, beta and the loss matter.
+    task, training : Task, Training
+        What the data is, and how it is learned; alpha0, the three rates, beta and the loss matter.
     d : int, optional
         Dimension of a token, at least 2; None for the limit d -> infinity.
     draws, seed : int
@@ -146,10 +142,8 @@ def alignment(
 
 
 def _spectral_start(task: Task, t: Training) -> Alignment:
-    """The direction is that of `recovery`, the length that of one product with the residuals of the intercept alone.
-
-    Those are the residuals of the two steps at a vanishing rate, to which w1 and the query are proportional.
-    """
+    """The direction is that of `recovery`, the length that of the two steps at a vanishing rate: one product with the
+    residuals of the intercept alone."""
     tiny = 1e-9
     groups = bag_groups(task, task.prevalence)
     f = alignment_formulas(t.loss_function, groups, t.alpha0, tiny, "auto", t.eta_q, t.beta)
@@ -170,7 +164,7 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
     rng = np.random.default_rng(seed)
     groups = bag_groups(task, task.prevalence)
     counts = _compositions(groups, n0, draws, rng)
-    size = max(1, NUMBERS_AT_A_TIME // (counts.shape[1] * (len(FIELD_NODES) // COARSE)))
+    size = max(1, NUMBERS_AT_A_TIME // (counts.shape[1] * len(FEW_FIELD_NODES)))
     parts = [
         _steps_of(groups._replace(probability=counts[i : i + size] / n0), task, t, d, n0, rng)
         for i in range(0, draws, size)
@@ -226,9 +220,7 @@ def _compositions(groups: BagGroups, n0: int, draws: int, rng: np.random.Generat
 def _steps_of(groups: BagGroups, task: Task, t: Training, d: int, n0: int, rng: np.random.Generator) -> np.ndarray:
     """<w1, xi>, ||w1||, b1, <q2, xi> and ||q2|| of data sets with given compositions, (5, draws).
 
-    w1's noise is Gaussian with variance s^2/d in every direction. The sum over bags behind the query has Gaussian fluctuations
-    of C of variance ||w1||^2 ((1 + g^2) m + (1 + 3 g^2) s)/n0, with g = cos(w1, xi) and (m, s) the averages of h^2 in Q; the
-    mean residual fluctuates with the noise in the fields too, unless it is zero by the choice of the bias.
+    As the text below Eq. (33) of docs/theory.md says; the mean residual is zero where the bias makes it so.
     """
     alpha0, draws, loss = n0 / d, len(groups.probability), t.loss_function
     along_w, along_q, residual = rng.standard_normal((3, draws))

@@ -1,12 +1,9 @@
-"""How much attention falls on the signal: the law of the mass that a softmax puts on a bag's signal tokens.
-
-With t_l the tokens' coordinates along the query, p = softmax(k t), the mass is M = sum over signal tokens of p_l. Before any
-training p_l = 1/L and M = R/L. In a negative bag M is that of the same places, which hold noise: R/L on average.
-"""
+"""How much attention falls on the signal: the law of the mass that a softmax puts on a bag's signal tokens, or on the same
+places of a negative bag."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,15 +11,17 @@ import numpy as np
 from .._core.averages import standard_error, with_error
 from .._core.validation import real_number
 from ..laws.draws import POINTS
+from ..laws.measures import mean_and_scatter
 from ..laws.populations import draws_of_kinds
 from ..laws.statistics import signal_masses
-from ..plotting.show import Shown, axes_for, legend_above
+from ..plotting.show import axes_for, legend_above
 from ..plotting.style import REFERENCE, colour
+from ..results import NOT_PLAIN, Result
 from ..task import Task
 
 
 @dataclass(frozen=True, repr=False)
-class AttentionMass(Shown):
+class AttentionMass(Result):
     """The law of the attention mass on signal tokens.
 
     Attributes
@@ -31,8 +30,8 @@ class AttentionMass(Shown):
         Of the mass in positive bags.
     negative_mean, negative_standard_error : float
         Of the mass at the same places of negative bags.
-    uniform : float
-        R/L, the mass under uniform attention.
+    uniform, amplification : float
+        R/L, the mass under uniform attention, and the mean mass in positive bags over it.
     draws : ndarray (replicates, points)
         Masses in positive bags, in independent replicates.
     """
@@ -42,20 +41,12 @@ class AttentionMass(Shown):
     negative_mean: float
     negative_standard_error: float
     uniform: float
-    draws: np.ndarray = field(compare=False)
+    amplification: float
+    draws: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
 
-    def __repr__(self) -> str:
-        return (
-            f"AttentionMass(on signal tokens {with_error(self.mean, self.standard_error)}, {self.amplification:.3g} times "
-            f"that of uniform attention)"
-        )
-
-    def frame(self) -> Any:
-        """A pandas table of one row: the means with their standard errors, the uniform mass and the amplification."""
-        import pandas as pd
-
-        row = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "draws"}
-        return pd.DataFrame([row | {"amplification": self.amplification}])
+    def _words(self) -> str:
+        mean = with_error(self.mean, self.standard_error)
+        return f"on signal tokens {mean}, {self.amplification:.3g} times that of uniform attention"
 
     def plot(self, ax: Any = None) -> Any:
         """The law of the mass in positive bags, with the mass under uniform attention."""
@@ -67,11 +58,6 @@ class AttentionMass(Shown):
         ax.set(xlim=(0, 1), xlabel="attention mass on the signal tokens", ylabel="share of bags")
         legend_above(ax)
         return ax
-
-    @property
-    def amplification(self) -> float:
-        """The mean mass in positive bags over that of uniform attention."""
-        return self.mean / self.uniform
 
     def shares(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities of the bins between the edges (the first and the last take what lies outside), and their errors."""
@@ -97,12 +83,6 @@ def attention_mass(task: Task, cosine: float, sharpness: float, *, points: int =
     length, sparsity, strength, _ = task.only_kind("the law of the attention mass")
     (draws,) = draws_of_kinds(task, points)
     positive, negative = (np.asarray(m) for m in signal_masses(draws, strength, gamma, k))
-    means = positive.mean(axis=1), negative.mean(axis=1)
-    return AttentionMass(
-        float(means[0].mean()),
-        standard_error(means[0]),
-        float(means[1].mean()),
-        standard_error(means[1]),
-        sparsity / length,
-        positive,
-    )
+    (mean, error), (negative_mean, negative_error) = (mean_and_scatter(m.mean(axis=1)) for m in (positive, negative))
+    uniform = sparsity / length
+    return AttentionMass(mean, error, negative_mean, negative_error, uniform, mean / uniform, positive)

@@ -6,24 +6,14 @@ variance v = s^2 falls short of zero by (-a - s G)_+. Its mean square is closed,
     e = (v + a^2) Phi(-x) - a s phi(x),   x = a/s
     e_a = 2 (a Phi - s phi),   e_v = Phi,   e_aa = 2 Phi,   e_av = -phi/s,   e_vv = phi a/(2 s^3)
 
-and averages of it over bags are smooth and convex in the readout: Newton's method with step halving finds their minimum. For a
-law of (T, S, kappa)
+and averages of it over bags are smooth and convex in the readout: Newton's method with step halving finds the minimum of
+Eq. (12) of docs/theory.md.
 
-    1/alpha* = min over m_q, m_u, b of  E[( sqrt(1 + m_u^2) G - y (m_q T + m_u S + b)/kappa )_+^2]
-
-For several heads, in the limit of separable data, the prox of the fixed point is that of the indicator of y r >= 0, whose
-envelope is (-y h)_+^2/(2 tr(K V)). The equations are then those of a saddle point, least in the readout's coordinates m, its
-bias b and the positive matrix Q, greatest in V, of
-
-    1/alpha* = E[(-y h)_+^2 / tr(K V)] / tr(V^{-1} Q),     h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G
-
-which depends on neither the length of the readout nor that of V (both matrices are held at trace 1). For one head V drops out.
-Newton's method on all unknowns fails where the classes are far apart. What works is fixed-point iteration: m and
-b at the minimum for the present Q and V, a smooth convex problem, and then, as the derivatives in Q and V demand,
+For several heads Eq. (19) is a saddle point, least in m, b and Q, greatest in V, which depends on neither the length of the
+readout nor that of V: both matrices are held at trace 1. Newton's method on all unknowns fails where the classes are far
+apart. What works is m and b at the minimum for the present Q and V, and then, as the derivatives in Q and V demand,
 
     V <- E[K Phi(-x)/tr(K V)]^{-1},     Q <- V E[K e/tr(K V)^2] V
-
-Eq. (12) and Eq. (19) of docs/theory.md.
 """
 
 from __future__ import annotations
@@ -59,10 +49,9 @@ class Capacity(Result):
         alpha*; infinite where the classes do not mix at all (see `capacity`).
     standard_error : float
         Of alpha*, from the law's sampling; 0 where alpha* is infinite.
-    m_q, m_u, bias : float
-        The minimiser.
-    residual : float
-        The largest entry of the gradient there, each over the root of its own second derivative times the value.
+    m_q, m_u, bias, residual : float
+        The minimiser, and the largest entry of the gradient there, each over the root of its own second derivative times the
+        value.
     """
 
     alpha: float
@@ -188,8 +177,7 @@ class HeadsSaddle(NamedTuple):
 
 
 def _of_trace_one(matrix: np.ndarray) -> np.ndarray:
-    matrix = 0.5 * (matrix + matrix.T)
-    return matrix / np.trace(matrix)
+    return (matrix + matrix.T) / (2.0 * np.trace(matrix))
 
 
 def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tuple[HeadsSaddle, np.ndarray, float]:
@@ -224,7 +212,9 @@ def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tu
             break
         new_V = _of_trace_one(np.linalg.inv(K @ (weight * at.tail / step)))
         new_Q = _of_trace_one(new_V @ (K @ (share / step)) @ new_V)
-        change = max(_relative_change(V, new_V), _relative_change(Q, new_Q))
+        # The largest change of any quadratic form, relative to its size.
+        ratios = [np.linalg.eigvals(np.linalg.solve(*pair)) for pair in ((V, new_V), (Q, new_Q))]
+        change = float(np.abs(np.array(ratios) - 1.0).max())
         if change <= TOLERANCE:
             break
         V, Q = new_V, new_Q
@@ -235,11 +225,6 @@ def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tu
     m = turn @ p[:-1].reshape(turn.shape[1], -1)
     saddle = HeadsSaddle(m, float(p[-1]), turn @ Q @ turn.T, turn @ V @ turn.T)
     return saddle, values, max(residual, change)
-
-
-def _relative_change(old: np.ndarray, new: np.ndarray) -> float:
-    """The largest change of any quadratic form, relative to its size: the eigenvalues of old^{-1} new less 1."""
-    return float(np.abs(np.linalg.eigvals(np.linalg.solve(old, new)) - 1.0).max())
 
 
 def capacity(
@@ -270,11 +255,13 @@ def capacity(
         law = whitened_law(law)
     if not isinstance(law, Law | HeadsLaw):
         raise TypeError(f"law must be a Law, HeadsLaw or ColouredLaw, not {type(law).__name__}")
-    usual = 5e-3 if isinstance(law, HeadsLaw) else 1e-3
-    accuracy = usual if accuracy is None else real_number("accuracy", accuracy, 0.0, open_low=True)
+    several = isinstance(law, HeadsLaw)
+    solve: Any = heads_threshold if several else _plain_threshold
+    if accuracy is None:
+        accuracy = 5e-3 if several else 1e-3
+    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     points, minimiser = law.first_points, None
     while True:
-        solve: Any = heads_threshold if isinstance(law, HeadsLaw) else _plain_threshold
         minimiser, value, residual = solve(law, points, minimiser)
         apart = bool(value.mean() < ROUNDING)  # separable at any practical sample size
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
@@ -286,7 +273,7 @@ def capacity(
             break
         points = min(finer, most_points)
     # The minimiser of several heads is not three numbers.
-    m_q, m_u, bias = (np.nan,) * 3 if isinstance(law, HeadsLaw) else map(float, minimiser)
+    m_q, m_u, bias = (np.nan,) * 3 if several else map(float, minimiser)
     if apart:
         return Capacity(np.inf, 0.0, m_q, m_u, bias, residual)
     alpha = float((law.dimension_factor if isinstance(law, Law) else 1) / value.mean())

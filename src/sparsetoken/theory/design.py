@@ -1,16 +1,12 @@
 """Training designed by theory: the schedule with the least test error for a given number of bags and steps.
 
-All alpha d bags are used at every step. The schedule has a few stages of equal length; each has its own learning rate for
-every direction and for the bias, and its own weight decay for every direction. Momentum and, where the model has one, the
-sharpness are common to all. What is minimised is the logarithm of the limiting test error, averaged over the last two steps,
-as a function of the logarithms of all these (of the momentum itself), by L-BFGS-B with exact derivatives on fixed draws.
-(The last step alone would favour oscillations of period two, which are good at every other step only.)
+All alpha d bags are used at every step. What is minimised is the logarithm of the limiting test error, averaged over the last
+two steps (one alone would favour oscillations of period two), as a function of the logarithms of all rates, decays and of the
+sharpness, and of the momentum, by L-BFGS-B with exact derivatives on fixed draws.
 
-The search is local, so where it begins matters. Constant schedules on a grid of rate, decay and sharpness are tried first, on
-one replicate and without derivatives, which costs as much as a few gradients. The best of them are followed for a few gradients
-each, the best of those to the end. Schedules near the edge of stability do well on the draws they were fitted to and worse
-on others: the searches' results are compared on held-out draws, and the schedule chosen there is evaluated on independent
-draws once more, which also choose the stopping step.
+The search is local: it begins with the best constant schedules on a grid. Schedules near the edge of stability do well on the
+draws they were fitted to and worse on others: the searches' results are compared on held-out draws, and the schedule chosen
+there is evaluated on independent draws once more, which also choose the stopping step.
 """
 
 from __future__ import annotations
@@ -43,20 +39,7 @@ from .dynamics.trajectory import solve_replicate, trajectory
 
 # Replicates by number: those of the search, those on which its results are compared; the confirmed run has others.
 SEARCH_DRAWS, CHOOSING_DRAWS = range(1_000_000, 1_000_002), range(2_000_000, 2_000_008)
-# Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that rely on such
-# oscillations are exact in the limit, which practical d are far from.
-BIAS_RATES = (1e-2, 8.0)
-RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
-# The grid of constant schedules: one rate for all directions, one decay, and factors of the sharpness that was given.
-GRID_RATES, GRID_DECAYS, GRID_SHARPNESS = (0.4, 1.0), (0.07, 0.2, 0.5, 1.2), (0.5, 1.0, 2.0, 4.0)
-# How many points of the grid are followed, and the share of the gradients allowed that each may take.
-STARTS, SHARE_PER_START = 3, 0.15
-# Where training diverges the objective is this many units of log error, so that a line search steps back.
-DIVERGED = 5.0
-# L-BFGS often stops next to the edge beyond which training diverges. It is restarted from the best point as long as that
-# gains this much of log error.
-WORTH_A_RESTART = 2e-3
-CONFIRMING_REPLICATES = 64
+DECAYS, SHARPNESS = (1e-4, 3.0), (0.2, 8.0)  # bounds of the search
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,20 +48,14 @@ class Design(Shown):
 
     Attributes
     ----------
-    stages : tuple of Stage
-        The schedule, up to the stopping step.
-    model : BagModel
-        The model at the sharpness found.
-    test_error : float
+    stages, model : tuple of Stage, BagModel
+        The schedule, up to the stopping step, and the model at the sharpness found.
+    test_error, standard_error : float
         The limiting test error at the stopping step, on draws independent of the search's.
-    standard_error : float
-        Its standard error.
     stopping_step : int
         The step with the least test error.
-    bayes_error : float
-        What no learner beats with as many bags.
-    excess : float
-        test_error - bayes_error.
+    bayes_error, excess : float
+        What no learner beats with as many bags, and test_error less that.
     trajectory : Trajectory
         The confirmed run over the whole budget of steps.
     search_error : float
@@ -133,10 +110,14 @@ class _Layout:
         return 2 * self.model.rank + 1
 
     def bounds(self) -> list[tuple[float, float]]:
-        r = self.model.rank
-        stage = [tuple(np.log(RATES))] * r + [tuple(np.log(BIAS_RATES))] + [tuple(np.log(DECAYS))] * r
-        common = [MOMENTUM] + ([tuple(np.log(SHARPNESS))] if self.model.sharpness is not None else [])
-        return stage * len(self.lengths) + common
+        # Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that rely on such
+        # oscillations are exact in the limit, which practical d are far from.
+        r, momentum = self.model.rank, (0.0, 0.9)
+        rates, bias_rates, decays, sharpness = (
+            [tuple(np.log(ends))] for ends in ((1e-2, 50.0), (1e-2, 8.0), DECAYS, SHARPNESS)
+        )
+        common = [momentum] + (sharpness if self.model.sharpness is not None else [])
+        return (r * rates + bias_rates + r * decays) * len(self.lengths) + common
 
     def constant(self, rate: float = FIRST_RATE, decay: float = FIRST_DECAY, sharpness: float = 1.0) -> np.ndarray:
         """The schedule with the same rate and decay at every step; `sharpness` is a factor of the model's."""
@@ -148,9 +129,8 @@ class _Layout:
 
     def grid(self) -> list[np.ndarray]:
         """Constant schedules to begin with, the usual one first."""
-        factors = GRID_SHARPNESS if self.model.sharpness is not None else (1.0,)
-        places = product(GRID_RATES, GRID_DECAYS, factors)
-        return [self.constant(), *(self.constant(*place) for place in places)]
+        factors = (0.5, 1.0, 2.0, 4.0) if self.model.sharpness is not None else (1.0,)
+        return [self.constant(), *(self.constant(*p) for p in product((0.4, 1.0), (0.07, 0.2, 0.5, 1.2), factors))]
 
     def controls(self, x: Any) -> tuple[Any, Any, Any, Any]:
         """Rates (n, r + 1), decay (n, r), momentum (n,) and sharpness, with zeros for the entry after the last step."""
@@ -211,7 +191,7 @@ class _ScheduleSearch:
         error = float(np.mean([value for value, _ in found]))
         slope = np.mean([np.asarray(back(gradient)[0]) for _, gradient in found], axis=0)
         if not (np.isfinite(error) and np.isfinite(slope).all()):
-            return DIVERGED, np.zeros_like(x)
+            return 5.0, np.zeros_like(x)  # from where a line search steps back
         error = max(error, 1e-12)
         if np.log(error) < self.best[0]:
             self.best = (float(np.log(error)), np.array(x))
@@ -220,7 +200,8 @@ class _ScheduleSearch:
     def descend(self, x: np.ndarray, most: int) -> tuple[float, np.ndarray]:
         """The best value and point that a search from x finds within `most` evaluations."""
         self.best, reached, end = (np.inf, x), np.inf, self.evaluations + most
-        while self.evaluations < end and (reached == np.inf or self.best[0] < reached - WORTH_A_RESTART):
+        # L-BFGS often stops next to the edge beyond which training diverges: restarted as long as that gains something.
+        while self.evaluations < end and (reached == np.inf or self.best[0] < reached - 2e-3):
             reached, options = self.best[0], {"maxfun": end - self.evaluations, "ftol": 1e-5, "maxcor": 20}
             bounds = self.layout.bounds()
             minimize(self.objective, self.best[1], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
@@ -232,9 +213,9 @@ class _ScheduleSearch:
         """A short search from each of the best points of the grid, then the best of them searched to the end."""
         grid = self.layout.grid()
         order = np.argsort([self.quick(x, SEARCH_DRAWS[:1]) for x in grid], kind="stable")
-        share = max(1, round(SHARE_PER_START * most))
+        share = max(1, round(0.15 * most))
         followed: list[tuple[float, np.ndarray]] = []
-        for i in order[:STARTS]:
+        for i in order[:3]:
             if self.evaluations < most:
                 followed.append(self.descend(grid[i], min(share, most - self.evaluations)))
         if self.evaluations < most:
@@ -258,20 +239,14 @@ def design(
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    model : str or BagModel
-        The classifier; its sharpness, where it has one, is where the search begins.
+    task, model
+        As in `trajectory`; the model's sharpness, where it has one, is where the search begins.
     alpha : float
         n/d: all these bags are used at every step.
     budget_of_steps : int
         The most steps allowed.
-    loss : str or Loss
-        As in `trajectory`.
-    stages : int
-        How many stages of equal length the schedule has.
-    start : mapping, optional
-        As in `trajectory`.
+    loss, stages, start
+        As in `trajectory`, but `stages` is their number: they have equal lengths, each its own rates and decays.
     most_evaluations : int
         The most values, with their gradients, that the search may compute.
     """
@@ -283,7 +258,7 @@ def design(
     layout = _Layout(get_bag_model(model), alpha, lengths)
     search = _ScheduleSearch(task, layout, loss, start)
     value, x = search.run(most)
-    best, sampling = layout.model_at(x), Sampling(replicates=CONFIRMING_REPLICATES)
+    best, sampling = layout.model_at(x), Sampling(replicates=64)
     confirmed = trajectory(task, best, layout.stages(x), loss, start, accuracy=1.0, sampling=sampling)
     stop = confirmed.best_step
     limit = bayes_limit(task, alpha).test_error

@@ -1,12 +1,7 @@
-"""Trained readouts at given n and d, where data sets differ: the one place that averages over them.
+"""Trained readouts at given n and d, where data sets differ: Eq. (30) of docs/theory.md, averaged over groups of like queries.
 
-The limit takes n and d to infinity. At a given size the share of positives among n bags is Binomial(n, pi)/n, and a readout
-follows it with its bias: it is trained at the realised share, tested at pi, and averaged over the binomial law, both classes
-being present. The query's cosine gamma and sharpness k differ between data sets too: they are drawn (`theory.alignment` at d),
-and the readout is averaged over groups of like ones. What is left is of order 1/d. In coloured noise the query is more than
-these two numbers: pairs of a query and a share are drawn, and a readout is solved for each.
-
-Eq. (30) of docs/theory.md.
+In coloured noise the query is more than its cosine and sharpness: pairs of a query and a share are drawn, and a readout is
+solved for each.
 """
 
 from __future__ import annotations
@@ -38,9 +33,7 @@ POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 GROUPS = 12  # groups of like queries that the readout is solved for
 DRAWS = 512  # of the two steps
 FINEST = 64  # times as many draws, of both kinds, at the finest sampling
-COLOURED_DRAWS = 64  # data sets in coloured noise, of a readout each
 SHARES = 17  # shares of positives in D1 that measures other than the error are averaged over
-_ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
 
 
 def class_shares(n: int, prevalence: float, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -70,14 +63,11 @@ class ReadoutsAtShares(NamedTuple):
 def readouts_at_shares(
     law: Law, n: int, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None, most: int = SHARES
 ) -> ReadoutsAtShares:
-    """A readout on n bags for each realised share of positives.
-
-    Objective: (1/n) sum l + (ridge/2) ||w||^2, bias unpenalised; trained at the realised share, tested at pi.
-    """
+    """A readout on n bags for each realised share of positives: (1/n) sum l + (ridge/2) ||w||^2, bias unpenalised."""
     seen = law.prevalence if law.task is None else law.task.observed_prevalence
     shares, weights = class_shares(n, seen, most)
     low, high = logit(shares[0]), logit(shares[-1])
-    count = min(_ANCHORS, len(shares))
+    count = min(3, len(shares))  # between these shares the fixed point is a polynomial in the share's log-odds
     nodes = 0.5 * (low + high) - 0.5 * (high - low) * np.cos(np.pi * (np.arange(count) + 0.5) / count)  # Chebyshev's
     middle = count // 2
     points, error = np.empty((count, 5)), 0.0
@@ -94,10 +84,7 @@ def readouts_at_shares(
 
 
 def like_queries(cosines: np.ndarray, sharpnesses: np.ndarray, groups: int) -> np.ndarray:
-    """Drawn queries sorted by their cosine and split into equal groups of neighbours: the mean (gamma, k) of each.
-
-    The readout is a smooth function of them, so the means of a few groups represent many draws well.
-    """
+    """Drawn queries sorted by their cosine and split into equal groups of neighbours: the mean (gamma, k) of each."""
     order = np.argsort(cosines)
     alike = max(3, math.ceil(200 * float(cosines.std())))  # cosines that differ by 0.01 hardly move the error
     parts = np.array_split(np.stack([cosines, sharpnesses], 1)[order], min(groups, alike, len(order)))
@@ -147,10 +134,8 @@ def laws_at_size(
 def averaged_measures(
     task: Task, training: Training, model: str, d: int, refinement: int = 1
 ) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
-    """A classifier's measures on fresh bags at this d: the steps, and means, standard errors and spreads over data sets.
-
-    On `refinement` times the usual draws.
-    """
+    """A classifier's measures on fresh bags at this d, on `refinement` times the usual draws: the steps, and means, standard
+    errors and spreads over data sets."""
     _, n1, exact = sample_sizes(training, model, d)
     steps, laws = laws_at_size(task, exact, model, d, points=refinement * POINTS, draws=refinement * DRAWS)
     tables, near = [], None
@@ -187,10 +172,8 @@ def coloured_measures(
     measures: Callable[[ColouredLaw, Training, float], dict[str, float]],
     refinement: int = 1,
 ) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
-    """`averaged_measures` in coloured noise, at the covariance's dimension.
-
-    `measures` gives a readout's by name, "standard_error" among them, from its law, the training and the accuracy wanted.
-    """
+    """`averaged_measures` in coloured noise, at the covariance's dimension; `measures` gives a readout's by name,
+    "standard_error" among them, from its law, the training and the accuracy wanted."""
     d = spectrum.dimension
     n0, n1, exact = sample_sizes(training, known.name, d)
     rng = np.random.default_rng(0)
@@ -199,7 +182,7 @@ def coloured_measures(
     # Draws of the law are common to all data sets: their error does not average out.
     accuracy = max(2e-4, 1e-3 / math.sqrt(refinement))
     rows, drawn, query = [], [], Query(spectrum.direction, np.ones(d))
-    for _ in range(refinement * COLOURED_DRAWS):
+    for _ in range(refinement * 64):  # data sets, of a readout each
         if first_shares is not None:
             w1, b1, q2 = draw_steps(task, exact, spectrum, n0, rng.choice(first_shares[0], p=first_shares[1]), rng)
             query, xi = Query(q2 * spectrum.direction, q2**2), spectrum.direction

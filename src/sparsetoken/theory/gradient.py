@@ -1,19 +1,9 @@
-"""Derivatives of the forecast test error with respect to everything a user can set.
-
-The chain  parameters -> alignment -> law -> fixed point -> test error  is differentiated exactly. At the fixed point
-F(x, p) = 0 the implicit function theorem gives, for the error E(x, p),
-
-    dE/dp = partial_p [E - lambda . F],   lambda = (partial_x F)^-T partial_x E,
-
-so one adjoint solve of size five serves all parameters. The law's draws are held fixed (pathwise derivatives).
-
-Eq. (16) of docs/theory.md.
-"""
+"""Derivatives of the forecast test error with respect to what a user can set: Eq. (16) of docs/theory.md, on fixed draws."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from jax.tree_util import register_pytree_node
 
 from .._core.averages import standard_error
 from .._core.devices import in_double_precision
@@ -44,17 +33,9 @@ from .step_formulas import alignment_formulas, bag_groups
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 
 # The laws' containers, which simulations use without JAX, can be traced from here on.
-register_pytree_node(Nodes, lambda nodes: (nodes.leaves(), None), lambda _, leaves: Nodes(*leaves))
-register_pytree_node(
-    TokenGroup,
-    lambda group: (group.leaves(), group.ceiling),
-    lambda ceiling, leaves: TokenGroup(leaves[0], leaves[1], leaves[2], ceiling),
-)
-register_pytree_node(
-    TokenDraws,
-    lambda draws: ((draws.signals, draws.others, draws.offset, draws.common), None),
-    lambda _, parts: TokenDraws(*parts),
-)
+for _container, _constant in ((Nodes, ()), (TokenGroup, ("ceiling",)), (TokenDraws, ())):
+    _traced = [f.name for f in fields(_container) if f.name not in _constant]
+    jax.tree_util.register_dataclass(_container, _traced, list(_constant))
 
 
 class Gradient(Shown, dict[str, float]):
@@ -62,12 +43,8 @@ class Gradient(Shown, dict[str, float]):
 
     Parameters
     ----------
-    values, errors : dict
-        The derivatives and their standard errors.
-    test_error : float
-        The error itself.
-    at : dict
-        The parameters' values.
+    values, errors, test_error, at
+        The derivatives and their standard errors, the error itself, and the parameters' values.
     """
 
     def __init__(self, values: dict[str, float], errors: dict[str, float], test_error: float, at: dict[str, float]):
@@ -101,10 +78,8 @@ class Gradient(Shown, dict[str, float]):
 
 
 def _population(model: str, task: Task, loss: Loss, p: dict[str, Any], draws: list[TokenDraws] | None) -> Population:
-    """The chain from the parameters to the population of a model; `draws` where its weights depend on the tokens.
-
-    The task has a mean strength of 1 here: `p` holds the number that all strengths are multiplied by.
-    """
+    """The chain from the parameters to the population of a model; `draws` where its weights depend on the tokens. The task has
+    a mean strength of 1 here: `p` holds the number that all strengths are multiplied by."""
     kinds = [kind._replace(strength=kind.strength * p["strength"]) for kind in task.kinds]
     pi = p["prevalence"]
     if model == "pooled":

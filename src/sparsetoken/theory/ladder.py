@@ -1,16 +1,6 @@
 """What learning needs: the strength, or the samples, at which each method reaches a cosine or a test error.
 
-After k products (`recovery`) the tangent is, for long bags and while it is small, c0 g^k with
-
-    c0 = theta R sqrt(pi(1-pi) alpha/L),   g = theta c0 = theta^2 R sqrt(pi(1-pi) alpha/L),
-
-so that at a fixed cosine theta grows like L^((k+1)/(4k+2)): 1/2 for the labelled mean, 1/3 for two steps, .., 1/4 for the
-top eigenvector (from g = 1 on) and message passing (from alpha pi theta^4 R^2/L = 1/e on), while information would suffice
-from about sqrt(2 log L). A given test error requires less: theta times the cosine, about g^(k+1), must exceed the largest noise
-score, sqrt(2 log L). So for every method that scores single tokens along its direction the strength grows like L^(1/4), up to
-logarithms.
-
-Eq. (34), Eq. (35) and Eq. (37) of docs/theory.md.
+The powers of L are those of Eq. (34), Eq. (35) and Eq. (37) of docs/theory.md and of the text there.
 """
 
 from __future__ import annotations
@@ -58,18 +48,13 @@ class Ladder(Result):
 
     Attributes
     ----------
-    find : str
-        What is needed: "strength" or "alpha".
-    over : str
-        The field that varies, such as "length".
-    values : ndarray
-        Of that field.
-    target : str
-        The target, "cosine 0.5" or "test error 0.1".
-    needed : mapping
-        Method -> what it needs at each of the values: infinite where nothing suffices, 0 where nothing is needed.
-    source : mapping
-        Method -> what the numbers come from.
+    find, target : str
+        What is needed, "strength" or "alpha", and for what: "cosine 0.5" or "test error 0.1".
+    over, values : str, ndarray
+        The field that varies, such as "length", and its values.
+    needed, source : mapping
+        Method -> what it needs at each of the values (infinite where nothing suffices, 0 where nothing is needed), and what the
+        numbers come from.
     """
 
     find: str
@@ -150,24 +135,24 @@ def _trained(task: Task, alpha: float, model: str, training: Training) -> Any:
 
 
 class _Goal(NamedTuple):
-    """The target: a cosine, or a test error."""
+    """The target, a cosine or a test error, and the training of trained classifiers."""
 
-    cosine: float | None
-    test_error: float | None
+    measure: str
+    value: float
     training: Training
 
     def gap(self, task: Task, alpha: float, method: str) -> float:
         """A method's distance from the target: positive until it is reached."""
+        if self.measure == "cosine":
+            return self.value - self._cosine(task, alpha, method)
+        return self._error(task, alpha, method) - self.value
+
+    def _cosine(self, task: Task, alpha: float, method: str) -> float:
         name, _, rest = method.partition(":")
-        if self.cosine is None:
-            assert self.test_error is not None
-            return self._error(task, alpha, method) - self.test_error
-        if name == "known":
-            return self.cosine - 1.0
         if name == "trained":
             cosine = _trained(task, alpha, rest, self.training).cosine
-            return self.cosine - cosine.get("q", cosine["w"])
-        return self.cosine - float(method_of(method).squared_cosine(task, alpha)) ** 0.5
+            return cosine.get("q", cosine["w"])
+        return 1.0 if name == "known" else float(method_of(method).squared_cosine(task, alpha)) ** 0.5
 
     def _error(self, task: Task, alpha: float, method: str) -> float:
         name, _, rest = method.partition(":")
@@ -175,20 +160,15 @@ class _Goal(NamedTuple):
             return float(_trained(task, alpha, rest, self.training).test_error)
         return _KNOWN[rest](task) if name == "known" else recovery(task, alpha, method).test_error
 
-    def __str__(self) -> str:
-        return f"test error {self.test_error:g}" if self.cosine is None else f"cosine {self.cosine:g}"
-
 
 def _goal(task: Task, cosine: float | None, test_error: float | None, training: Training | None) -> _Goal:
     if cosine is not None and test_error is not None:
         raise ValueError("give either cosine or test_error, not both")
-    if test_error is not None:
-        test_error = real_number(
-            "test_error", test_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True
-        )
-    else:
-        cosine = real_number("cosine", 0.5 if cosine is None else cosine, 0.0, 1.0, open_low=True, open_high=True)
-    return _Goal(cosine, test_error, training or Training())
+    if test_error is None:
+        value = real_number("cosine", 0.5 if cosine is None else cosine, 0.0, 1.0, open_low=True, open_high=True)
+        return _Goal("cosine", value, training or Training())
+    value = real_number("test_error", test_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
+    return _Goal("test error", value, training or Training())
 
 
 def _source(method: str) -> str:
@@ -244,7 +224,8 @@ def ladder(
     field, values = _axis(over, find)
     sources = {method: _source(method) for method in methods}
     needed = {method: _along(task, alpha, method, field, values, find, goal) for method in methods}
-    return Ladder(find=find, over=field, values=values, target=str(goal), needed=needed, source=sources)
+    target = f"{goal.measure} {goal.value:g}"
+    return Ladder(find=find, over=field, values=values, target=target, needed=needed, source=sources)
 
 
 def strengths_by_length(
@@ -256,20 +237,13 @@ def strengths_by_length(
 ) -> Ladder:
     """The strength needed against the length for everything in one picture; `frame()` is one tidy table.
 
-    Trained classifiers, directions learnt by products and eigenvectors, message passing, the information limit, and rules that
-    know the signal.
-
     Parameters
     ----------
-    task : Task
-        What the data is, up to length and strength.
-    training : Training
-        Of the trained classifiers; all methods have its alpha0 + alpha1 bags per dimension.
+    task, training
+        As in `ladder`; all methods have the training's alpha0 + alpha1 bags per dimension.
     lengths : iterable of int
         L.
-    test_error : float
-        To be reached.
-    methods : sequence of str
+    test_error, methods
         As in `ladder`.
     """
     alpha = training.alpha0 + training.alpha1

@@ -1,18 +1,6 @@
 """The two gradient steps with several signals, and in coloured noise.
 
-A positive bag has n_j of its R signal tokens with signal xi_j. With Xi the matrix whose rows are the signals, D(n) =
-diag(n) - n n^T/L, averages over the positive bags' contents n, and everything else as in `theory.alignment`:
-
-    w1 = A + noise of variance s^2,   A = -eta_w pi c_+ (theta/L) Xi^T E[n],   s^2 = eta_w^2 E[c^2]/(alpha0 L)
-    u+ = (theta/L) <n, g> - eta_w c_+/(alpha0 L) + b1 + ||w1|| G/sqrt(L),      g = Xi A
-    B = pi theta^2 Xi^T E[h+ D(n)] g + (L - 1) E[h] A
-    N = ((L - 1) E[h])^2 s^2 + [(L - 1) ||w1||^2 E[h^2] + pi theta^2 E[h+^2 <g, D(n) g>]]/alpha0
-    q2 = -(eta_q beta/L) (B + noise of variance N)
-
-because deviations of a bag's tokens from their mean are independent of the mean, hence of h. One signal gives
-`theory.alignment`. From a zero start all heads point to the same mixture B of the signals.
-
-Eq. (18) of docs/theory.md; in coloured noise Eq. (21).
+Eq. (18) and Eq. (21) of docs/theory.md, in whose notation the code is; one signal in white noise gives `theory.alignment`.
 """
 
 from __future__ import annotations
@@ -50,19 +38,8 @@ class SignalsAlignment(TwoSteps):
     across: float = field(compare=False, metadata=NOT_PLAIN)
 
     def law(self, task: Task, signals: Signals, heads: int = 1, sharpness: float | None = None) -> HeadsLaw:
-        """The law of `heads` heads with such queries, each from separate data.
-
-        Parameters
-        ----------
-        task : Task
-            The bags.
-        signals : Signals
-            The signals, those of the steps.
-        heads : int
-            H. Their queries share the part in the space of the signals and are orthogonal off it.
-        sharpness : float, optional
-            k = beta ||q|| instead of the trained one.
-        """
+        """The law of `heads` heads with such queries, each from separate data, so that they are orthogonal off the signals
+        (those of the steps); `sharpness` is k = beta ||q|| instead of the trained one."""
         trained = sharpness is None or sharpness == self.sharpness  # a query that vanishes has no other sharpness
         scale = 1.0 if trained else sharpness / self.sharpness  # type: ignore[operator]
         queries = scale * np.hstack([np.tile(self.along, (heads, 1)), self.across * np.eye(heads)])
@@ -79,10 +56,8 @@ def signals_alignment(
 
     Parameters
     ----------
-    task : Task
-        Length, sparsity, strength and prevalence of its bags, which are all alike otherwise.
-    training : Training
-        alpha0, the three rates, beta and the loss.
+    task, training : Task, Training
+        As in `alignment`; bags that are alike.
     signals, shares, carried
         As in `Signals.of`.
     """
@@ -144,32 +119,16 @@ class ColouredAlignment(TwoSteps):
 def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> ColouredAlignment:
     """The two gradient steps on D0 in coloured noise.
 
-    Eq. (21) of docs/theory.md.
-
-    w1 = a xi + noise of covariance s^2 Sigma/d, s^2 = eta_w^2 E[c^2]/(alpha0 L). Given w1, with omega^2 = w1^T Sigma w1 the
-    query is -(eta_q beta/L) times
-
-        pi E[h+] theta^2 R(1 - R/L) a xi + (L-1) E[h] Sigma w1 + noise of covariance N Sigma/n0
-        N = (L-1) omega^2 E[h^2] + pi E[h+^2] theta^2 a^2 R(1 - R/L)
-
-    because deviations from a bag's mean are independent of the mean, hence of h. Sigma = 1 gives `theory.alignment`.
-
-    The largest eigenvalues must stay bounded as d grows. Where a few of them hold a share of tr Sigma^2 at any d, omega and the
-    query fluctuate between data sets at every d, and what is given here is the query at the mean omega^2; `forecast` then
-    averages over drawn queries.
+    Eq. (21) of docs/theory.md. The largest eigenvalues must stay bounded as d grows. Where a few of them hold a share of
+    tr Sigma^2 at any d, omega and the query fluctuate between data sets at every d, and what is given here is the query at the
+    mean omega^2; `forecast` then averages over drawn queries.
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        Rates, alpha0, loss and beta.
+    task, training : Task, Training
+        As in `alignment`; bags that are alike.
     spectrum : Spectrum
         Eigenvalues of Sigma and the signal's coordinates.
-
-    Returns
-    -------
-    ColouredAlignment
     """
     training.require_steps("coloured noise")
     loss, t = training.loss_function, training

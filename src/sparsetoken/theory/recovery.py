@@ -1,20 +1,13 @@
 """How well the signal's direction is learnt from n = alpha d bags without a readout: labelled means, products, eigenvectors.
 
-With centred residuals positive bags weigh a+ = 1 - pi and negative ones a- = -pi. In the limit d, n -> infinity,
-
-    w1 = sum_i a_i xbar_i           the labelled mean,            tan^2 = c0^2 = theta^2 R^2 pi(1-pi) alpha/L
-    M = (1/d) sum_i a_i X_i^T P X_i the labelled second moment,   P = I - 11^T/L
-    M^k w1                          k products with it (k = 1: the paper's two steps, rates small and residuals centred)
-
-X_i^T P X_i is independent of xbar_i. With rr = R(1 - R/L), x = alpha pi theta^2 rr and B = alpha pi(1-pi)(L-1), M is the
-difference of two Wishart matrices, with free cumulants kappa_s = alpha(L-1)(pi a+^s + (1-pi) a-^s), plus a+ y y^T, where
-|y|^2 = 1 + x and cos^2(y, xi) = x/(1 + x). Everything follows:
+With centred residuals positive bags weigh a+ = 1 - pi and negative ones a- = -pi. In the notation of Eq. (34) and Eq. (36) of
+docs/theory.md the labelled second moment M is the difference of two Wishart matrices, with free cumulants
+kappa_s = alpha(L-1)(pi a+^s + (1-pi) a-^s), plus a+ y y^T, where |y|^2 = 1 + x and cos^2(y, xi) = x/(1 + x). Everything follows
+for k products with the labelled mean, whose tan^2 is c0^2:
 
 - fresh bags for every product: 1/tan'^2 = (1 + 1/tan^2) B/(a+ x)^2 + 1/x, a recursion;
 - the same bags every time: cos^2 = v_k^2/(v_2k + m_2k/c0^2), v_j = xi^T M^j xi and m_j the moments of the difference;
 - the top eigenvector: cos^2 = [1 - R'(1/f)/f^2]_+ x/(1 + x) with f = a+(1 + x) and R(z) = sum_s kappa_s z^(s-1).
-
-Eq. (34) and Eq. (36) of docs/theory.md.
 """
 
 from __future__ import annotations
@@ -40,10 +33,8 @@ class Recovery(Result):
 
     Attributes
     ----------
-    method : str
-        How it is learnt; see `recovery`.
-    cosine : float
-        Its cosine with xi.
+    method, cosine : str, float
+        How it is learnt (see `recovery`), and its cosine with xi.
     test_error, standard_error : float
         Error of the best test on the tokens' coordinates along it (the likelihood ratio at strength theta times the cosine);
         of "pooled", the best threshold on their mean. With the standard error of its numerical integration.

@@ -1,7 +1,5 @@
-"""What refitting one number gains when a trained classifier is tested on other bags: its threshold, or its sharpness.
-
-Neither needs new directions: the threshold moves b, the sharpness the law of (T, S, kappa); m_q, m_u and nu stay as trained.
-"""
+"""What refitting one number gains when a trained classifier is tested on other bags: its threshold, which moves b, or its
+sharpness, which moves the law of (T, S, kappa)."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ from .fixed_point.plain import ErmResult, check_same_geometry, readout_errors, s
 from .fixed_point.readout import DEFAULT_ACCURACY
 
 WHAT = ("threshold", "sharpness")
-FURTHEST = 16.0  # sharpnesses are sought between the trained one over this and times this
 
 
 def refit(
@@ -52,7 +49,7 @@ def refit(
     Returns
     -------
     ErmResult
-        As `result.on` gives it: `tested["bias_shift"]` or `tested["sharpness"]` is what was found.
+        As of `result.on`: `tested["bias_shift"]` or `tested["sharpness"]` is what was found.
     """
     if what not in WHAT:
         raise rejection("what", what, f"one of {', '.join(WHAT)}")
@@ -90,7 +87,7 @@ def _sharpness_bounds(trained: float, bounds: tuple[float, float] | None) -> tup
     if bounds is None:
         if trained == 0:
             raise ValueError("bounds must be given for what='sharpness' where the trained sharpness is 0")
-        return trained / FURTHEST, trained * FURTHEST
+        return trained / 16.0, trained * 16.0
     try:
         low, high = bounds
     except (TypeError, ValueError):

@@ -1,26 +1,7 @@
-"""What the two gradient steps on D0 do, in the limit d, n0 -> infinity with n0 = alpha0 d.
+"""What the two gradient steps on D0 do, in the limit d, n0 -> infinity with n0 = alpha0 d: Eq. (23) of docs/theory.md.
 
-Step 1 (at q = w = b = 0) moves readout and bias, step 2 the query:
-
-    w1 = -(eta_w/n0) sum_i c_i xbar_i,   b1 = -(eta_b/n0) sum_i c_i,   c_i = l'(0; y_i)
-    q2 = -(eta_q beta/n0) sum_i (h_i/L_i) X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
-
-Every bag has its own length L, sparsity R and strength theta, a signal or none (sigma = 1 or 0), and a label y as it is seen.
-With rho the correlation of a bag's tokens, k0 = rho + (1 - rho)/L and averages over bags:
-
-    a = <w1, xi> = -eta_w E[c sigma theta R/L],   s^2 = eta_w^2 E[c^2 k0]/alpha0,   ||w1||^2 = a^2 + s^2,   b1 = -eta_b E[c]
-    u = a sigma theta R/L - eta_w c k0/alpha0 + b1 + ||w1|| sqrt(k0) G,   h = l'(u; y)
-    G1 = (1 - rho) E[h (L-1)/L],   C = (E[h sigma theta^2 R(1-R/L)/L] + G1) a
-    Q = G1^2 s^2 + [(1 - rho)^2 ||w1||^2 E[h^2 (L-1)/L^2] + (1 - rho) a^2 E[h^2 sigma theta^2 R(1-R/L)/L^2]]/alpha0
-    <q2, xi> = -eta_q beta C,   ||q2|| = eta_q beta sqrt(C^2 + Q)
-
-The second term of u is the bag's own pull on w1. All is a closed form up to one Gaussian integral per group of like bags.
-
-With eta_b = "auto" residuals are centred: c = l'(b0; y) with E[c] = 0, and b1 is such that E[h] = 0. Where all bags have one
-length G1 then vanishes, C = E[h sigma theta^2 R(1-R/L)/L] a, and with exact labels <q2, xi> > 0 as long as E[h+] < 0: always
-where l'(z; +1) < 0 for all z; for the square loss until eta_w is so large that w1 overshoots.
-
-Eq. (3) to Eq. (6), Eq. (23), Eq. (31) to Eq. (33) of docs/theory.md.
+All is a closed form up to one Gaussian integral per group of like bags; symbols are those of Eq. (23). With eta_b = "auto"
+residuals are centred, Eq. (33): c = l'(b0; y) with E[c] = 0, and b1 is such that E[h] = 0.
 """
 
 from __future__ import annotations
@@ -36,8 +17,7 @@ from ..task import BagKind, Task
 
 # Trapezoidal rule on the Gaussian weight: exponentially accurate for analytic losses, 1e-8 for ones with kinks in l'.
 FIELD_NODES = np.linspace(-10.0, 10.0, 8001)
-FIELD_WEIGHTS = np.exp(-0.5 * FIELD_NODES**2) * (FIELD_NODES[1] - FIELD_NODES[0]) / np.sqrt(2 * np.pi)
-COARSE = 40  # only every 40th node where many compositions of D0 are drawn: their scatter is far larger
+FEW_FIELD_NODES = FIELD_NODES[::40]  # where many compositions of D0 are drawn: their scatter is far larger
 
 
 def first_slopes(loss: Loss, eta_b: Any, labels: Any, probabilities: Any) -> Any:
@@ -67,9 +47,10 @@ def residual_moments(loss: Loss, labels: Any, means: Any, spreads: Any) -> tuple
 def _fields(labels: Any, means: Any, spreads: Any) -> tuple[Any, Any, Any]:
     """Nodes of the groups' fields (..., groups, nodes), the labels there, and the nodes' weights."""
     xp = namespace(means, spreads)
-    stride = 1 if means.ndim == 1 else COARSE
-    z = means[..., None] + spreads[..., None] * xp.asarray(FIELD_NODES[::stride])
-    return z, xp.broadcast_to(xp.asarray(labels)[:, None], z.shape), xp.asarray(stride * FIELD_WEIGHTS[::stride])
+    nodes = FIELD_NODES if means.ndim == 1 else FEW_FIELD_NODES
+    weights = np.exp(-0.5 * nodes**2) * (nodes[1] - nodes[0]) / np.sqrt(2 * np.pi)
+    z = means[..., None] + spreads[..., None] * xp.asarray(nodes)
+    return z, xp.broadcast_to(xp.asarray(labels)[:, None], z.shape), xp.asarray(weights)
 
 
 class BagGroups(NamedTuple):
@@ -144,8 +125,7 @@ class SecondStep(NamedTuple):
 def second_step(loss: Loss, groups: BagGroups, first: FirstStep, alpha0: Any, eta_w: Any, eta_b: Any):
     """The residuals at w1 and b1; alpha0 = infinity leaves a bag's own pull out of its field.
 
-    w1, C and sqrt(Q) are proportional to eta_w up to what the fields do with it. With eta_w taken out, the query's direction
-    and the derivatives of everything have their limits at eta_w = 0.
+    With eta_w taken out of w1, C and sqrt(Q), the query's direction and all derivatives have their limits at eta_w = 0.
     """
     p, label, L, push, scatter, variance, rho = groups
     c, a, _, norm = first

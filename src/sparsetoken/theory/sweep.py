@@ -33,8 +33,6 @@ from .forecast import forecast
 
 Point = Mapping[str, Any]
 Row = TypeVar("Row")
-_BLOCKS_PER_WORKER = 4  # more even work, at the price of one cold start per block
-_AMPLE = 3  # a standard error this many times smaller than needed: half the draws (less than twice the error) suffice
 
 
 class ForecastGrid(Shown, list[dict[str, Any]]):
@@ -145,8 +143,7 @@ def forecast_grid(
     Returns
     -------
     ForecastGrid
-        Rows (dictionaries) in the order of models and points. A point that fails is a row with
-        its message in `failure`; the others are unaffected.
+        Rows in the order of models and points. A point that fails is a row with its message in `failure`.
     """
     models = (model,) if isinstance(model, str) else tuple(model)
     for name in models:
@@ -171,7 +168,7 @@ def forecast_grid(
     if workers == 1:
         rows = [row for name in models for row in _rows(task, training, name, points, options, advance)]
         return ForecastGrid(rows, names)
-    size = max(1, -(-len(points) // (workers * _BLOCKS_PER_WORKER)))
+    size = max(1, -(-len(points) // (workers * 4)))  # more even work, at the price of one cold start per block
     blocks = [(name, points[i : i + size]) for name in models for i in range(0, len(points), size)]
     try:
         pickle.dumps((task, training, options))
@@ -230,8 +227,7 @@ def sweep(
     solve: Callable[[Point, WarmStart | None], tuple[Row, ErmResult | None]],
     accuracy: float = DEFAULT_ACCURACY,
 ) -> list[Row]:
-    """Solve points in the given order, each from the previous solution; a new line starts from the first solution of the last
-    line.
+    """Solve points in order, each from the previous solution; a new line starts from the first solution of the last line.
 
     Parameters
     ----------
@@ -242,10 +238,6 @@ def sweep(
     accuracy : float
         The accuracy of the results, from which the first number of draws is chosen.
 
-    Returns
-    -------
-    list
-        What `solve` gave first, point by point.
     """
     rows: list[Row] = []
     line, first, last = None, None, None  # the line's fixed values, and the starts that its first and last points give
@@ -262,7 +254,7 @@ def next_start(result: ErmResult, accuracy: float) -> WarmStart | None:
     """A start for a neighbour, with the draws that the result took or fewer if those would have sufficed; None where V is
     infinite."""
     points = result.points
-    if _AMPLE * SAFETY * result.standard_error < accuracy:
+    if 3 * SAFETY * result.standard_error < accuracy:  # half the draws make less than twice the error
         points = points // 2 if points >= 2 * SECOND_LEVEL * result.law.first_points else result.law.first_points
     return WarmStart(result.fixed_point, points) if np.isfinite(result.fixed_point).all() else None
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,12 +24,7 @@ from ...laws.draws import FAR, REPLICATES, TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens
 
-# Trapezoidal step for convolutions with the Gumbel law, which is analytic in a strip of half-width pi/2: the error is about
-# exp(-pi^2/step), below rounding.
-_STEP = 0.25
-_TAIL = 38.0  # the Gumbel law's right tail exp(-z) is below rounding from here on
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
-
 ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
 
 
@@ -84,9 +78,12 @@ class _OneToken(Channel):
 
     def _grid(self, root: float) -> tuple[np.ndarray, float]:
         """Places z of the largest sum, relative to the signal's mean root^2, and their spacing."""
-        step = _STEP if root > 1 else 0.2
+        # The Gumbel law is analytic in a strip of half-width pi/2: errors of the trapezoidal rule are about exp(-pi^2/step).
+        step = 0.25 if root > 1 else 0.2
         noise_top = np.log(self.length) + 0.5 * root**2 if root < 3 else root * (2 * np.log(self.length)) ** 0.5 + 6.0
-        top = max(FAR * root, noise_top - root**2) + _TAIL
+        top = (
+            max(FAR * root, noise_top - root**2) + 38.0
+        )  # the law's right tail exp(-z) is below rounding from there on
         return np.arange(-FAR * root - 5.0, top + step, step), step
 
     def _smoothed(self, function, root: float, z: np.ndarray, step: float) -> np.ndarray:
@@ -145,12 +142,7 @@ class _OneToken(Channel):
 
 
 class _DrawnBags(Channel):
-    """R > 1: drawn bags, in independent replicates.
-
-    Few signal tokens or short bags: the recursion over tokens; in long bags only the largest noise tokens are drawn one by
-    one, and the others enter through power sums. Many signal tokens in long bags: counts of tokens in narrow bins, and the sum
-    over angles.
-    """
+    """R > 1: drawn bags, in independent replicates; by counts of tokens in bins where many signal tokens are in long bags."""
 
     def __init__(self, length: int, sparsity: int):
         super().__init__(length, sparsity)
@@ -199,27 +191,22 @@ def _tokens(length: int, sparsity: int, bags: int) -> TokenDraws:
     return token_draws(length, sparsity, bags, every_token=sparsity > SUBSET_STEPS)
 
 
-class DrawnRatios(NamedTuple):
-    """Log likelihood ratios of drawn bags."""
-
-    log_ratios: np.ndarray
-    mean_token: np.ndarray | None
-
-
-def drawn_log_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift: float, bags: int) -> DrawnRatios:
-    """Log likelihood ratios of drawn bags, signal against none."""
+def drawn_log_ratios(
+    length: int, sparsity: int, roots: tuple[float, ...], shift: float, bags: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Log likelihood ratios of drawn bags, signal against none, at every root, and where all are drawn their mean tokens."""
     L, R = length, sparsity
     if R < L and not chosen_one_by_one(L, R):
         binned = _binned_bags(L, R)
         ratios = np.stack([binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
-        return DrawnRatios(ratios, binned.mean_token(shift))
+        return ratios, binned.mean_token(shift)
     if R == L:  # the sum of the tokens is sufficient
         total = R * shift + R**0.5 * token_draws(1, 1, bags).signals.tokens[..., 0]
-        return DrawnRatios(np.stack([root * total - 0.5 * R * root**2 for root in roots]), total / L)
+        return np.stack([root * total - 0.5 * R * root**2 for root in roots]), total / L
     draws = _tokens(L, R, bags if R == 1 else min(bags, drawn_bags(L, R)))
     signal = draws.signals.tokens + shift
     ratios = np.stack([few_signal_tokens(draws, signal, root)[0] - 0.5 * R * root**2 for root in roots])
-    return DrawnRatios(ratios, None if draws.others.has_bulk else (signal.sum(-1) + draws.others.tokens.sum(-1)) / L)
+    return ratios, None if draws.others.has_bulk else (signal.sum(-1) + draws.others.tokens.sum(-1)) / L
 
 
 @kept_with_draws(16)

@@ -1,21 +1,12 @@
 """The channel of `channel` for bags that differ: kinds, hidden presence of the signal, and tokens that share noise.
 
-A bag of L tokens, whose length and label are seen, has no signal or a hypothesis h = (R, theta) of prior probability p_h. With
-the direction known to a squared cosine m, u_h = theta_h sqrt(m), its tokens' coordinates are t = u_h v + noise of covariance
-(1 - rho) I + rho 11^T, and
-
-    LR_h(t) = mean over R_h-subsets v of exp(u_h v.K t - u_h^2 v.K v/2)
-    K = (I - c 11^T)/(1 - rho),   c = rho/(1 - rho + rho L)
-
-weighs h against "no signal". Given a label under which a share s of the bags carry signal, h has posterior probability
-proportional to s p_h LR_h against 1 - s. What can be learnt of the direction is decided by the overlap of the whitened signal
-with its posterior mean,
+With LR_h of Eq. (24) of docs/theory.md, and given a label under which a share s of the bags carry signal, a hypothesis
+h = (R, theta) has posterior probability proportional to s p_h LR_h against 1 - s. What can be learnt of the direction is
+decided by the overlap of the whitened signal with its posterior mean,
 
     X(m) = sum over labels, P(label) s E[ theta v.K <theta' v'> ],        x = alpha X,   m = x/(1 + x),
 
 and a new bag is best classified by A = sum_h p_h LR_h, whatever the contamination.
-
-Eq. (24) of docs/theory.md.
 """
 
 from __future__ import annotations
@@ -35,9 +26,7 @@ from .subset_sums import SUBSET_STEPS, few_signal_tokens
 
 # Length times sparsity beyond few signal tokens: the recursion over tokens takes this many steps per bag.
 MOST_STEPS = 1 << 16
-_STEPS_AT_FULL = 1 << 12  # and from this many on, fewer bags are drawn: sums over many signal tokens fluctuate little
 LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
-_NODES = 33  # of the integral behind the information
 
 
 class _Hypothesis(NamedTuple):
@@ -78,7 +67,7 @@ def _steps(task: Task) -> int:
 def _drawn(task: Task, total: int) -> Iterator[_KindBags]:
     """Bags of every length and hypothesis, about `total` per replicate in all."""
     steps = _steps(task)
-    total = max(1, total // max(1, steps // _STEPS_AT_FULL))
+    total = max(1, total // max(1, steps // (1 << 12)))  # sums over many signal tokens fluctuate little: fewer bags
     for kind in task.kinds:
         count = 1 << int(np.ceil(np.log2(max(LEAST_POINTS, kind.probability * total))))
         draws = token_draws(kind.length, kind.sparsity, count, every_token=task.correlation > 0 or steps > 0)
@@ -149,7 +138,7 @@ class DifferingBags(Channel):
 
     def information(self, root: float) -> float:
         if self._integral is None:  # of (most - M)/2 over s = root^2
-            nodes = self.theta * np.linspace(0.0, 1.0, _NODES)
+            nodes = self.theta * np.linspace(0.0, 1.0, 33)
             missing = [max(self.most - self.rough_mass(u), 0.0) for u in nodes]
             self._integral = PchipInterpolator(nodes, np.array(missing) * nodes).antiderivative()
         return float(self._integral(root))
@@ -193,11 +182,9 @@ def _log_evidence(task: Task, bags: _KindBags, root_m: float, shift: float) -> n
 
 
 def differing_bayes_error(task: Task, root_m: float, bags: int = POINTS) -> tuple[float, float]:
-    """Test error, about the true label, of the best rule where the direction is known to a squared cosine m = root_m^2.
-
-    It is E[min(pi A, (1 - pi)(1 - contamination + contamination A))] over bags without signal, drawn from equal parts of bags
-    with and without signal and weighed by 2/(1 + A).
-    """
+    """Test error, about the true label, of the best rule where the direction is known to a squared cosine m = root_m^2:
+    E[min(pi A, (1 - pi)(1 - contamination + contamination A))] over bags without signal, from bags drawn in equal parts with
+    and without signal, weighed by 2/(1 + A)."""
     check_known(task)
     pi, contaminated = task.prevalence, task.contamination
     trivial = min(pi, 1 - pi)

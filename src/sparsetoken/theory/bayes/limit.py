@@ -1,23 +1,8 @@
-"""What is possible when the direction is unknown and n = alpha d bags are given: the information-theoretic limit.
+"""What is possible when the direction is unknown and n = alpha d bags are given: Eq. (14) and Eq. (15) of docs/theory.md.
 
-The positive bags' tokens form a rank-one spiked matrix with a block prior. In the limit the best estimate of xi has squared
-cosine m with it, a fixed point of
-
-    m = x/(1 + x),   x = alpha pi theta^2 M(theta^2 m),
-
-where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`channel`). Iteration from
-m = 0 ends at the lowest fixed point, which message passing reaches; the optimum is the fixed point with the smallest
-
-    i(m) = log(1 + x)/2 + alpha pi I(theta^2 m) + (alpha pi theta^2/2)(1 - m)(R - M),   I' = (R - M)/2.
-
-Where they differ the problem is hard: solvable in principle, by no known fast method in between. For bags that differ (several
-kinds, noisy labels, contamination, correlated tokens) M and I are those of `differing_bags`, theta the mean strength.
-
-The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
-the high end, the interval holds no fixed point. Every reported fixed point has been evaluated with M itself,
-never with a table of it.
-
-Eq. (14) and Eq. (15) of docs/theory.md.
+M and I are those of `channel`, for bags that differ those of `differing_bags`, with theta the mean strength. The map
+m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above the high end,
+the interval holds no fixed point. Every reported fixed point has been evaluated with M itself, never with a table of it.
 """
 
 from __future__ import annotations
@@ -46,7 +31,6 @@ from .oracle import bayes_error
 
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
 _PLACES = 24  # nodes of the first intervals, and of the table of M
-_PARTS = 16  # parts that intervals are split into where T comes from a table
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,10 +82,7 @@ class BayesLimit(Result):
 
 @lru_cache(maxsize=64)
 def _mass_table(drawn: Channel, highest: float) -> Callable[[Any], Any]:
-    """M as a quick function of the root of s, for channels that are drawn; to find the fixed points, not to report them.
-
-    The log-odds of M over its largest value are interpolated: M stays between 0 and that value, and steep rises stay in place.
-    """
+    """M as a quick function of the root of s, from its interpolated log-odds: to find the fixed points, not to report them."""
     nodes = highest * np.linspace(0.0, 1.0, _PLACES)
     share = [drawn.rough_mass(u) / drawn.most for u in nodes]
     odds = logit(np.clip(share, 1e-300, 1.0 - ROUNDING))
@@ -122,7 +103,7 @@ class _Map:
         else:
             self.channel, highest = differing_channel(task), self.theta
         self.table = None if self.channel.exact else _mass_table(self.channel, highest)
-        self.parts = 2 if self.table is None else _PARTS
+        self.parts = 2 if self.table is None else 16  # that intervals are split into
 
     def image(self, mass: Any) -> Any:
         x = self.gain * mass
@@ -200,19 +181,12 @@ class _Map:
 def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     """Best possible and best reachable overlap and test error at alpha = n/d bags.
 
-    Eq. (14) and Eq. (15) of docs/theory.md.
+    Eq. (14) and Eq. (15) of docs/theory.md. Raises an `AccuracyError` where a fixed point cannot be found within tolerance.
 
     Parameters
     ----------
-    task : Task
-        The task.
-    alpha : float
-        n/d, positive.
-
-    Raises
-    ------
-    AccuracyError
-        If a fixed point cannot be found within tolerance.
+    task, alpha : Task, float
+        What the data is, and n/d, positive.
     """
     Task.require(task)
     alpha = real_number("alpha", alpha, 0.0, open_low=True)

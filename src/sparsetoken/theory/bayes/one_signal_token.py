@@ -1,14 +1,10 @@
-"""Bags with one signal token: the error of the likelihood ratio test at known direction.
+"""Bags with one signal token: the error of the likelihood ratio test at known direction, Eq. (13) of docs/theory.md.
 
-With x_l = exp(theta t_l) the likelihood ratio of a bag is LR = sum_l x_l/(L exp(theta^2/2)), and the error is
-E[min(pi LR, 1 - pi)] over bags without signal. All tokens of such a bag are alike, so that this is L times the part of the
-mean in which the first token is the largest. Given the others, with A the sum of their x and B the largest of them, the mean
-over the first one is in closed form: with C = L exp(theta^2/2) (1 - pi)/pi and t = max(B, log(C - A)/theta),
+It is L times the part of the mean over bags without signal in which the first token is the largest. Given the others, with A
+the sum of their x_l = exp(theta t_l) and B the largest of them, the mean over the first one is in closed form: with
+C = L exp(theta^2/2) (1 - pi)/pi and t = max(B, log(C - A)/theta),
 
     pi (Phi(t - theta) - Phi(B - theta)) + pi A exp(-theta^2/2) (Phi(t) - Phi(B)) + L (1 - pi) Phi(-t).
-
-What is left is a mean over the L - 1 others, which vary as they do in any bag: errors of 10^-9 and below come from the tails of
-the first token, and none of the others has to be rare.
 
 A weak signal makes min(pi LR, 1 - pi) nearly a constant, and which token is the largest the main source of scatter. There the
 two means that are known to be 1, of L Phi(-B) and of Phi(theta - B) + A exp(-theta^2/2) Phi(-B), serve as control variates.

@@ -10,8 +10,8 @@ Eq. (13) of docs/theory.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,34 +23,30 @@ from ..._core.validation import real_number
 from ...laws.draws import FAR, POINTS
 from ...laws.law import attention_law, elementwise_law
 from ...laws.nodes import ClassColumns
-from ...plotting.show import Shown, axes_for, draw_shares
+from ...plotting.show import axes_for, draw_shares
 from ...plotting.style import colour, label
+from ...results import Result
 from ...task import Task
 from .channel import drawn_log_ratios
 from .differing_bags import differing_bayes_error, differing_log_ratios
 from .one_signal_token import one_token_error
 
-_THRESHOLDS = 801  # places tried before the best is refined
 _RULES = ("pooled", "vectorized", "elementwise", "attention", "hardmax", "bayes")
 
 
 @dataclass(frozen=True, repr=False)
-class Oracle(Shown):
+class Oracle(Result):
     """Test errors when the signal direction xi is known, each at its best threshold.
 
     Attributes
     ----------
-    pooled, vectorized : float
-        The mean of the tokens' coordinates along xi, in closed form: without knowledge of the places, all tokens count alike.
-    hardmax : float
-        The largest coordinate, from its distribution functions.
-    attention, elementwise : float
-        Softmax and elementwise attention with query xi, by sampling.
-    bayes : float
-        The likelihood ratio, which no rule beats, by sampling.
+    pooled, vectorized, hardmax : float
+        The mean of the tokens' coordinates along xi, and the largest of them, in closed form.
+    attention, elementwise, bayes : float
+        Softmax and elementwise attention with query xi, and the likelihood ratio, which no rule beats, by sampling.
     attention_sharpness, elementwise_sharpness : float
         Their sharpness k: the given one, or the best.
-    errors : dict of float
+    errors : mapping
         Standard errors of `attention`, `elementwise` and `bayes`.
     """
 
@@ -62,16 +58,12 @@ class Oracle(Shown):
     bayes: float
     attention_sharpness: float
     elementwise_sharpness: float
-    errors: dict[str, float] = field(default_factory=dict)
+    errors: Mapping[str, float] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
-        return asdict(self)
-
-    def __repr__(self) -> str:
+    def _words(self) -> str:
         names = [name for name in _RULES if name != "vectorized"]  # which is as good as pooled
         shown = (f"{name} {with_error(getattr(self, name), self.errors.get(name, math.nan))}" for name in names)
-        return f"Oracle(test errors: {', '.join(shown)})"
+        return f"test errors: {', '.join(shown)}"
 
     def frame(self) -> Any:
         """A pandas table, one row per rule: test error, its standard error (0 where it is exact) and sharpness."""
@@ -87,6 +79,9 @@ class Oracle(Shown):
             for name in _RULES
         ]
         return pd.DataFrame(rows)
+
+    def _shown_frame(self) -> Any:
+        return self.frame()
 
     def plot(self, ax: Any = None) -> Any:
         """The rules' test errors with two standard errors."""
@@ -116,7 +111,7 @@ def pooled_error(task: Task) -> float:
         task,
         lambda b: weights @ ndtr((b - means) / deviations),
         lambda b: weights @ ndtr(-b / deviations),
-        np.linspace(low, high, _THRESHOLDS),
+        np.linspace(low, high, 801),
     )
 
 
@@ -134,10 +129,8 @@ def _best_threshold(
 
 
 def hardmax_error(task: Task) -> float:
-    """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, with the best threshold.
-
-    For bags that differ they are averaged over the kinds, and over the noise that tokens share.
-    """
+    """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, averaged over the kinds of bags and the
+    noise that tokens share, with the best threshold."""
     own, shared = (1.0 - task.correlation) ** 0.5, task.correlation**0.5
     at, weight = np.polynomial.hermite_e.hermegauss(64) if shared else (np.zeros(1), np.ones(1))
     weight = weight / weight.sum()
@@ -152,19 +145,15 @@ def hardmax_error(task: Task) -> float:
         return -float(weight @ sum(kind.probability * np.expm1(kind.length * log_ndtr(x)) for kind in task.kinds))
 
     top = max(kind.strength for kind in task.kinds)
-    return _best_threshold(task, below, above, np.linspace(-6.0, 12.0 + top, _THRESHOLDS))
+    return _best_threshold(task, below, above, np.linspace(-6.0, 12.0 + top, 801))
 
 
 def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> tuple[float, float]:
-    """Error of thresholding a drawn statistic (replicates, draws) at the best place, and its standard error.
-
-    The threshold is chosen on all draws; it may put all bags into one class.
-    """
+    """Error of thresholding a drawn statistic (replicates, draws) at the place that is best on all draws (all bags in one class
+    included), and its standard error."""
     pi = prevalence
     both = np.concatenate([positive.ravel(), negative.ravel()])
-    jump = np.concatenate(
-        [np.full(positive.size, pi / positive.size), np.full(negative.size, -(1 - pi) / negative.size)]
-    )
+    jump = np.repeat([pi / positive.size, -(1 - pi) / negative.size], [positive.size, negative.size])
     order = np.argsort(both)
     curve = (1 - pi) + np.cumsum(jump[order])  # error of "positive above" as the threshold passes each draw
     at = int(np.argmin(curve))
@@ -177,10 +166,8 @@ def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: floa
 
 
 def statistic(columns: ClassColumns) -> np.ndarray:
-    """Equally likely draws (replicates, draws) of T, its remaining Gaussian spread included.
-
-    Entries of unequal weights (bags of several kinds) are repeated in proportion to their weights.
-    """
+    """Equally likely draws (replicates, draws) of T, its remaining Gaussian spread included; entries of unequal weights (bags
+    of several kinds) are repeated in proportion."""
     T, tau = columns.T, np.broadcast_to(columns.tau, columns.T.shape)
     if columns.weight.shape[-1] > 1:
         weight = np.broadcast_to(columns.weight, T.shape)
@@ -196,11 +183,8 @@ def known_signal_error(
     """Error of "attention" or "elementwise" with query xi at a sharpness k, and its standard error."""
     if mechanism == "attention" and (sharpness == 0 or task.longest == 1):
         return pooled_error(task), 0.0
-    law = (
-        attention_law(task, 1.0, sharpness)
-        if mechanism == "attention"
-        else elementwise_law(task, 1.0, sharpness, activation)
-    )
+    known = task, 1.0, sharpness
+    law = attention_law(*known) if mechanism == "attention" else elementwise_law(*known, activation)
     population = law.make_population(points)
     return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
 
@@ -211,18 +195,17 @@ def log_likelihood_ratios(task: Task, strength: float) -> tuple[np.ndarray, np.n
         return differing_log_ratios(task, strength / task.mean_strength, POINTS)
     length, sparsity, *_ = task.kinds[0]
     positive, negative = (
-        drawn_log_ratios(length, sparsity, (strength,), shift, POINTS).log_ratios[0] for shift in (strength, 0.0)
+        drawn_log_ratios(length, sparsity, (strength,), shift, POINTS)[0][0] for shift in (strength, 0.0)
     )
     return positive, negative
 
 
 def bayes_error(task: Task, strength: float | None = None, points: int = POINTS) -> tuple[float, float]:
-    """Test error of the likelihood ratio test at known direction, and its standard error.
+    """Test error of the likelihood ratio test at known direction, Eq. (13) of docs/theory.md, and its standard error.
 
-    It is E[min(pi LR, 1 - pi)] over negative bags, LR the likelihood ratio. With one signal token one of the tokens is
-    integrated in closed form (`one_signal_token`). With several, bags are drawn in equal parts from three strengths, 0, theta
-    and one between them at which the test is uncertain, each weighted by its density in the mixture, so that tails of 10^-9
-    need no more draws than errors of a tenth. The mean over a bag's mean token is in closed form.
+    Bags are drawn in equal parts from three strengths, 0, theta and one between them at which the test is uncertain, each
+    weighted by its density in the mixture: tails of 10^-9 need no more draws than errors of a tenth. The mean over a bag's
+    mean token is in closed form.
     """
     theta = task.mean_strength if strength is None else float(strength)
     pi = task.prevalence
@@ -241,16 +224,15 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
     between = float(np.clip(doubt, 0.2 * theta, 0.8 * theta))
     each = np.zeros(1)
     for shift in (theta, between, 0.0):
-        drawn = drawn_log_ratios(L, R, (theta, between), shift, points)
-        log_ratio, log_between = drawn.log_ratios
-        if drawn.mean_token is None:
+        (log_ratio, log_between), mean_token = drawn_log_ratios(L, R, (theta, between), shift, points)
+        if mean_token is None:
             wrong = np.minimum(np.log(pi) + log_ratio, np.log1p(-pi))
         else:
             # The mean token g/sqrt(L) is independent of how the others differ from it, and log LR is a line in it.
             slope, log_odds = theta * R / L**0.5, np.log1p(-pi) - np.log(pi)
-            at_zero = log_ratio - theta * R * drawn.mean_token
+            at_zero = log_ratio - theta * R * mean_token
             log_ratio = at_zero + 0.5 * slope**2
-            log_between = log_between - between * R * drawn.mean_token + 0.5 * (between * R) ** 2 / L
+            log_between = log_between - between * R * mean_token + 0.5 * (between * R) ** 2 / L
             edge = (log_odds - at_zero) / slope
             wrong = np.logaddexp(np.log(pi) + log_ratio + log_ndtr(edge - slope), np.log1p(-pi) + log_ndtr(-edge))
         mixture = np.logaddexp(np.logaddexp(log_ratio, log_between), 0.0)
@@ -307,8 +289,8 @@ def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sig
     )
 
 
-def strength_needed(task: Task, target_error: float, error: Callable[[Task], float], highest: float = 1e4) -> float:
-    """The strength theta at which a falling error meets the target, to one part in ten thousand.
+def strength_needed(task: Task, target_error: float, error: Callable[[Task], float]) -> float:
+    """The strength theta at which a falling error meets the target, to one part in ten thousand; inf where none to 10^4 does.
 
     Parameters
     ----------
@@ -319,13 +301,6 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
         Between 0 and the error of always predicting the more frequent class.
     error : callable
         Task -> error, falling with the strength.
-    highest : float
-        The largest strength searched.
-
-    Returns
-    -------
-    float
-        The strength; inf where the target is not met up to `highest`. A target that is met at every strength is refused.
     """
     real_number("target_error", target_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
 
@@ -333,7 +308,7 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
         return error(task.at_strength(theta)) - target_error
 
     # At 1e-6 every error is that of guessing, to nine digits.
-    status, theta = falling_root(gap, task.mean_strength or 1.0, 1e-6, highest, precision=1e-4)
+    status, theta = falling_root(gap, task.mean_strength or 1.0, 1e-6, 1e4, precision=1e-4)
     if status == ALWAYS:
         raise ValueError(
             f"error is {target_error:g} or less at every strength from {theta:g} on, so no strength is needed"

@@ -14,16 +14,13 @@ from ...laws.sobol import seed_of
 from ...laws.statistics import bulk_sums
 
 SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens serves bags of any length
-# With more of them, every token is a step for each of the R or L - R tokens chosen. Up to this many steps (all bags of 256
-# tokens) the recursion is two to a hundred times quicker than the sum over angles, at the same standard error of M.
-RECURSION_STEPS = 1 << 15
-_BAG_STEPS = 1 << 22  # steps of all bags of a replicate together: 0.2 s for one root
-_BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
 
 
 def chosen_one_by_one(length: int, sparsity: int) -> bool:
     """Whether the recursion over tokens serves bags like these."""
-    return sparsity <= SUBSET_STEPS or length * min(sparsity, length - sparsity) <= RECURSION_STEPS
+    # Every token is a step for each of the R or L - R tokens chosen. Up to this many (all bags of 256 tokens) the recursion is
+    # two to a hundred times quicker than the sum over angles, at the same standard error of M.
+    return sparsity <= SUBSET_STEPS or length * min(sparsity, length - sparsity) <= 1 << 15
 
 
 def drawn_bags(length: int, sparsity: int) -> int:
@@ -32,19 +29,18 @@ def drawn_bags(length: int, sparsity: int) -> int:
     if sparsity <= SUBSET_STEPS:
         return most
     steps = length * min(sparsity, length - sparsity)
-    return min(most, 1 << int(np.log2(_BAG_STEPS / max(steps, 1))))
+    return min(most, 1 << int(np.log2((1 << 22) / max(steps, 1))))  # 0.2 s for one root
 
 
 def few_signal_tokens(
     draws: TokenDraws, signal: np.ndarray, root: float, size: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over the R-subsets of drawn bags, R small, whose signal tokens have the coordinates `signal`.
+    """log mean over the R-subsets of drawn bags, R small, with signal tokens `signal`, and P(v_1 = 1 | t) =
+    x_1 e_{R-1}/(x_1 e_{R-1} + e_R), e_r the elementary symmetric polynomials of the other tokens.
 
-    P(v_1 = 1 | t) = x_1 e_{R-1}/(x_1 e_{R-1} + e_R), e_r the elementary symmetric polynomials of the other tokens. They are
-    built token by token in log-odds relative to a log z at which R tokens are members on average: e_r z^r is divided by
-    prod (1 + z x_l), so that nothing overflows. The bulk of a long bag enters first, through its power sums
-    p_j = sum x^j: r e_r = sum_j (-1)^(j-1) p_j e_{r-j}. Its tokens are small compared with the drawn ones, so three powers
-    suffice. Where most tokens are members, the others are chosen instead, with weights 1/x.
+    They are built token by token in log-odds relative to a log z at which R tokens are members on average: e_r z^r is divided
+    by prod (1 + z x_l). The bulk of a long bag enters first, through three power sums p_j = sum x^j:
+    r e_r = sum_j (-1)^(j-1) p_j e_{r-j}. Where most tokens are members, the others are chosen instead, with weights 1/x.
     """
     R = size or signal.shape[-1]
     explicit = root * np.concatenate([signal, draws.others.tokens], axis=-1)
@@ -106,7 +102,8 @@ class BinnedBags:
         self.length, self.sparsity = length, sparsity
         # Sums over many tokens fluctuate little: a few bags per replicate are enough, the more the shorter they are.
         self.bags = int(np.clip(2 ** np.round(np.log2(16384 / length)), 16, 64))
-        self.edges = np.concatenate([[-np.inf], np.arange(-6.0, 6.0 + _BIN / 2, _BIN), [np.inf]])
+        width = 0.08  # halving it changes M by less than 1e-4 of R
+        self.edges = np.concatenate([[-np.inf], np.arange(-6.0, 6.0 + width / 2, width), [np.inf]])
         seeds = seed_of(20250925, length, sparsity).spawn(REPLICATES)
         shares = np.diff(ndtr(self.edges))
         signal, noise = [], []
@@ -142,11 +139,8 @@ class BinnedBags:
         return ((signal + noise + self.sparsity * shift) / self.length).reshape(REPLICATES, self.bags)
 
     def subsets(self, root: float, shift: float, part: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sums over the R-subsets of bags whose signal tokens are moved by `shift`; arrays (replicates, bags).
-
-        Returns log mean over subsets of prod exp(root t), sum_l P(v_l = 1 | t)^2, and root times the sum of the signal
-        tokens' coordinates; of one bag in `part`.
-        """
+        """log mean over the R-subsets of prod exp(root t), sum_l P(v_l = 1 | t)^2, and root times the sum of the signal tokens'
+        coordinates, moved by `shift`; of one bag in `part`, (replicates, bags)."""
         few = max(1, self.bags // part)
         chosen = (np.arange(REPLICATES)[:, None] * self.bags + np.arange(few)).ravel()
         middle = [self._log_weights(root, bins) for bins in self.bins]
@@ -167,10 +161,9 @@ class BinnedBags:
 def subset_sums(log_x: np.ndarray, counts: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """log of the sum over subsets of `size` tokens of prod x_l, and the sum of the tokens' squared posterior weights.
 
-    With log-odds log z + log x_l chosen such that independent tokens would give `size` members on average, a subset's size
-    S is a sum of independent binary numbers, the sum over subsets is prod (1 + z x_l) P(S = size)/z^size, and a
-    token's posterior weight is p_l P(S without l = size - 1)/P(S = size). P(S = .) is the sum of the characteristic function
-    over equally spaced angles: exact, at a cost that does not depend on `size`.
+    With the log z at which `size` of independent tokens are members on average, S in all, the sum over subsets is
+    prod (1 + z x_l) P(S = size)/z^size, and a token's posterior weight p_l P(S without l = size - 1)/P(S = size). P(S = .) is
+    the sum of the characteristic function over equally spaced angles: exact.
     """
     log_z = _balance(log_x, counts, size)
     log_odds = log_x + log_z[:, None]
@@ -197,10 +190,7 @@ def subset_sums(log_x: np.ndarray, counts: np.ndarray, size: int) -> tuple[np.nd
 def _balance(
     log_x: np.ndarray, counts: np.ndarray, size: int, tolerance: float = 0.1, first: np.ndarray | None = None
 ) -> np.ndarray:
-    """log z with sum_l expit(log z + log x_l) = size to a tolerance, by Newton's method inside a shrinking bracket.
-
-    Any log z gives the same sums over subsets; near balance they lose no digits.
-    """
+    """log z with sum_l expit(log z + log x_l) = size to a tolerance: near balance sums over subsets lose no digits."""
     present = counts > 0
     total = counts.sum(1)
     edge = np.log(size / (total - size))

@@ -1,12 +1,8 @@
 """The weight decay, and sharpness, with which joint training ends best: gradients through the fixed point.
 
-The end x = (m, S, V^{-1}) solves x = Phi(x, p), p the logarithms of the decays and of the sharpness. Hence
-
-    dx/dp = (I - dPhi/dx)^{-1} dPhi/dp,
-
-both factors by finite differences of a single iteration, whose bags stay in their minima. What is minimised is the logarithm of
-the test error at the best bias for the end's directions: there its derivative with respect to the bias vanishes, and a bias
-refitted to leave-one-out scores comes close to it without test bags.
+The end x = (m, S, V^{-1}) solves x = Phi(x, p), p the logarithms of the decays and of the sharpness, so that
+dx/dp = (I - dPhi/dx)^{-1} dPhi/dp, both factors by finite differences of a single iteration. What is minimised is the logarithm
+of the test error at the best bias for the end's directions, where its derivative with respect to the bias vanishes.
 """
 
 from __future__ import annotations
@@ -39,8 +35,6 @@ from .end_equations import EndEquations, EndPoint, packed, unpacked
 from .problem import Sampling
 from .statics import bags_in_memory, end_problem, end_replicate, first_end, statics
 
-STEP = 1e-4  # of the differences, relative
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EndDesign(Shown):
@@ -48,16 +42,12 @@ class EndDesign(Shown):
 
     Attributes
     ----------
-    decay : mapping
-        Weight decay of each direction.
-    model : BagModel
-        The model, at the sharpness found.
+    decay, model : mapping, BagModel
+        Weight decay of each direction, and the model at the sharpness found.
     end : JointEnd
         Where training with them ends, on draws independent of the search's.
-    bayes_error : float
-        What no learner beats with as many bags.
-    excess : float
-        end.refitted_error - bayes_error.
+    bayes_error, excess : float
+        What no learner beats with as many bags, and end.refitted_error less that.
     evaluations : int
         Ends that the search solved for, each with its gradient.
     """
@@ -102,7 +92,7 @@ def slopes_of_end(equations: EndEquations, end: EndPoint) -> np.ndarray:
         return packed(here.applied(unpacked(z[: len(x)], r, end.at.bias), end.pulls)[0])
 
     z = np.concatenate([x, np.log(equations.decay), [np.log(float(problem.plan.sharpness))]])
-    steps = np.diag(np.r_[STEP * np.maximum(np.abs(x), np.abs(x).mean()), np.full(r + 1, STEP)])
+    steps = np.diag(1e-4 * np.r_[np.maximum(np.abs(x), np.abs(x).mean()), np.ones(r + 1)])
     table = np.transpose([(phi(z + h) - phi(z - h)) / (2 * h.max()) for h in steps])
     return np.linalg.solve(np.eye(len(x)) - table[:, : len(x)], table[:, len(x) :])
 
@@ -181,24 +171,12 @@ def design_end(
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    model : str or BagModel
-        The classifier; its sharpness, where it has one, is where the search begins.
-    alpha : float
-        n/d.
-    loss : str or Loss
-        l(z; y).
-    start : {"uninformed", "informed"} or mapping
-        Where the iteration starts, as in `statics`.
+    task, model, alpha, loss, start
+        As in `statics`; the model's sharpness, where it has one, is where the search begins.
     most_evaluations : int
         The most ends that the search may solve for.
     sampling : Sampling, optional
         Bags and replicates of the ends, as in `statics`; the search has two replicates.
-
-    Returns
-    -------
-    EndDesign
 
     Raises
     ------

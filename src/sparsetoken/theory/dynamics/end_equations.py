@@ -1,14 +1,8 @@
 """The equations between the order parameters of joint training's end, and how they are solved on one set of draws.
 
-With Lambda the decay and E over the bags of `one_bag`, whose bias is found with them,
-
-    V = (alpha Lambda + hatV)^{-1},      hatV = -alpha E sum_l df_l/domega_l
-    m = V hatm,                          hatm = -alpha theta E sum_l v_l dl/dH_l
-    Q = m m^T + V hatQ V,                hatQ = alpha E sum_l f_l f_l^T
-
-iterated on (m, Q - m m^T, V^{-1}): damped steps until the residual is small, then Anderson's mixing. The end is stable
-(no small change moves training to another one) where the replicon is below one: the spectral radius of
-alpha E sum_ll' K_ll' (x) K_ll', K = C^T (-df/domega) C with C C^T = V.
+Eq. (39) of docs/theory.md, iterated on (m, Q - m m^T, V^{-1}), with hatm = -alpha theta E sum_l v_l dl/dH_l: damped steps until
+the residual is small, then Anderson's mixing. The end is stable (no small change moves training to another one) where the
+replicon of Eq. (40) is below one; there K = C^T (-df/domega) C with C C^T = V.
 """
 
 from __future__ import annotations
@@ -25,14 +19,11 @@ from .one_bag import LocalAverages, LocalBags, LocalModel, OrderParameters, left
 from .problem import TrainingProblem
 
 TOLERANCE = 1e-6  # of the undamped change of the order parameters, relative to the largest of their kind
-JUMPING_BAGS = 2.0  # bags that may still move back and forth at the end: each of N moves an average by about 1/N
 STEPS = 120  # fifteen to forty are usual
 # Damped steps lead to the nearest fixed point, also past the place where another one has just vanished; mixing would turn back
 # there, and takes over once the residual is small.
 DAMPING, SMALL = 0.3, 0.1
 DEPTH = 6  # of Anderson's mixing: as many earlier steps count
-SLIGHT = 0.01  # relative size of the negative eigenvalues that mixing may leave in S; they are dropped from its root
-FIRST_VARIANCE = 0.4  # V of a cold start: small, so that every bag's function is convex
 
 
 @dataclass(frozen=True)
@@ -47,8 +38,8 @@ class EndPoint:
 
     @property
     def converged(self) -> bool:
-        """Whether the undamped equations hold: within the tolerance, or up to jumps of single bags between minima."""
-        return self.residual <= max(TOLERANCE, JUMPING_BAGS / sum(map(len, self.pulls)))
+        """Whether the undamped equations hold: within the tolerance, or up to jumps of two bags between minima."""
+        return self.residual <= max(TOLERANCE, 2.0 / sum(map(len, self.pulls)))  # each of N moves an average by 1/N
 
 
 @dataclass(frozen=True)
@@ -72,18 +63,13 @@ class EndEquations:
         model = self.problem.model
         norms = np.array(model.start_norms(start))
         m = norms * np.array(model.start_cosines(start))
-        at = OrderParameters(
-            m, np.diag(norms**2 - m**2), np.eye(model.rank) / FIRST_VARIANCE, np.asarray(model.start_bias(start))
-        )
+        precision = np.eye(model.rank) / 0.4  # V is small, so that every bag's function is convex
+        at = OrderParameters(m, np.diag(norms**2 - m**2), precision, np.asarray(model.start_bias(start)))
         return EndPoint(at, None, self.no_pulls(), np.inf, 0)  # type: ignore[arg-type]
 
     def no_pulls(self) -> tuple[Any, ...]:
         """Zero for every bag: its fields as if it had been left out."""
         return tuple(jnp.zeros(group.normals.shape) for group in self.groups)
-
-    def scaled(self, factor: float) -> EndEquations:
-        """The equations with the decay times a factor."""
-        return replace(self, decay=factor * self.decay)
 
     def applied(self, at: OrderParameters, pulls: Any) -> tuple[OrderParameters, LocalAverages, tuple[Any, ...]]:
         """The right sides at `at`, the bias that belongs to it, and the averages behind them."""
@@ -173,6 +159,6 @@ def _mixed(points: list[np.ndarray], changes: list[np.ndarray]) -> np.ndarray:
 
 
 def _possible(at: OrderParameters) -> bool:
-    """Whether V and S can be covariances."""
+    """Whether V and S can be covariances, up to slightly negative eigenvalues of S, which are dropped from its root."""
     least = np.linalg.eigvalsh(at.S)[0]
-    return bool(np.linalg.eigvalsh(at.precision)[0] > 0 and least > -SLIGHT * np.abs(at.S).max())
+    return bool(np.linalg.eigvalsh(at.precision)[0] > 0 and least > -0.01 * np.abs(at.S).max())

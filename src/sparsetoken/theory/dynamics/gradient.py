@@ -1,9 +1,5 @@
-"""Derivatives of the test error of a training run with respect to everything in its schedule.
-
-The recursion of `recursion` is differentiated backwards on fixed draws: one backward run gives the derivatives
-with respect to every step's rates, decay and momentum and to the model's sharpness at once. Replicates give the standard
-errors.
-"""
+"""Derivatives of the test error of a training run with respect to everything in its schedule: `recursion` is differentiated
+backwards on fixed draws, and replicates give the standard errors."""
 
 from __future__ import annotations
 
@@ -30,8 +26,8 @@ from ...task import Task
 from .problem import PROBES, Sampling, TrainingProblem, problem_of, replicate_draws
 from .recursion import BagDraws, ScheduleArrays, advance, first_state
 
-# A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
-BAGS, REPLICATES = 512, 8
+# A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags.
+BAGS = 512
 CONTROLS = ("rates", "decay", "momentum", "sharpness")
 
 
@@ -41,18 +37,12 @@ class TrajectoryGradient(Shown):
 
     Attributes
     ----------
-    step : int
-        The step whose test error was differentiated.
-    test_error : float
-        That test error, on the draws used here.
-    rates : mapping of str to ndarray
-        Derivatives with respect to each direction's learning rate, and the bias's, one per step before `step`.
-    decay : mapping of str to ndarray
-        Derivatives with respect to each direction's weight decay, one per step.
-    momentum : ndarray
-        Derivatives with respect to the momentum of each step.
-    sharpness : float
-        Derivative with respect to the model's sharpness (0 where it has none).
+    step, test_error : int, float
+        The step whose test error was differentiated, and that test error on the draws used here.
+    rates, decay : mapping of str to ndarray
+        By each direction's learning rate (and the bias's) and weight decay, one per step before `step`.
+    momentum, sharpness : ndarray, float
+        By the momentum of each step, and by the model's sharpness (0 where it has none).
     errors : mapping
         Standard errors with the same keys and shapes.
     """
@@ -162,7 +152,7 @@ def trajectory_gradient(
     sampling = sampling or Sampling()
     bags = sampling.bags or BAGS
     values, slopes = [], []
-    for i in range(sampling.replicates or REPLICATES):
+    for i in range(sampling.replicates or 8):
         value, slope = replicate_gradient(problem, step, replicate_draws(problem, i, bags, PROBES, differentiable=True))
         values.append(float(value))
         slopes.append([np.asarray(s)[:step] if np.ndim(s) else np.asarray(s) for s in slope])

@@ -1,15 +1,12 @@
 """Bags at the end of joint training: a bag's fields in training, from its leave-one-out fields; averages over bags.
 
-A bag of label y that took no part in training has the fields theta v m^T + A omega, omega with rows N(0, Q), A^2 the tokens'
-covariance (1 - rho) I + rho 11^T. Taking part moves omega to
+Eq. (39) and Eq. (41) of docs/theory.md, with the noise's part of a bag's fields as the unknown: fields theta v m^T + A omega,
+A^2 the tokens' covariance (1 - rho) I + rho 11^T, become theta v m^T + A u by taking part in training, with
 
     u* = argmin_u  1/2 sum_l (u_l - omega_l)^T V^{-1} (u_l - omega_l) + l(score(theta v m^T + A u, b); y)
 
-with f = V^{-1}(u* - omega), the pull of the bag's loss on its own fields. The bias minimises the mean of that minimum over the
-bags: b and all u are found together, by Newton's method with the bias eliminated. A bag's step is damped where its
-Hessian is not positive or its own function would rise.
-
-Eq. (39) and Eq. (41) of docs/theory.md.
+and f = V^{-1}(u* - omega). The bias minimises the mean of that minimum over the bags: b and all u are found together, by
+Newton's method with the bias eliminated.
 """
 
 from __future__ import annotations
@@ -25,13 +22,7 @@ from ...laws.draws import with_shared_part
 from ...losses import Loss
 from ...trajectories import mistakes
 
-LOCAL_STEPS = 60  # of Newton's method: two to five are usual once the start is warm
-LOCAL_TOLERANCE = 1e-10  # of the last step, for fields of order one
-LARGEST_BIAS_STEP = 1.0  # far from the end the bias's equation is nearly flat, and a full step would overshoot
-FIRST_DAMPING = (
-    0.1  # in units of a bound on the loss's negative curvature: a damping of one makes every Hessian positive
-)
-ROUNDING = 1e-9  # of a bag's function: a rise by less is none
+FIRST_DAMPING = 0.1  # in units of a bound on the loss's negative curvature: one makes every Hessian positive
 
 
 class OrderParameters(NamedTuple):
@@ -126,8 +117,8 @@ class _Local:
         return gradient, metric + curvature * jnp.outer(g, g) + slope * G, bound, z
 
     def newton(self, u: Any, damping: Any, bias: Any, bag: _Bag) -> tuple[Any, ...]:
-        """A bag's Newton step, its step for a unit step of the bias, whether the Hessian is positive, and what it adds to
-        the bias's equation and to that equation's slope."""
+        """A bag's step, its step for a unit step of the bias, whether the Hessian is positive, and what the bag adds to the
+        bias's equation and to that equation's slope."""
         gradient, hessian, bound, _ = self.derivatives(u, bias, bag)
         across = hessian[:-1, -1]
         found, fine = _solved(hessian, damping * bound, jnp.stack([gradient[:-1], across], axis=1))
@@ -175,8 +166,8 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
         slope, bend = (
             sum((g.weight * row[i]).sum() for g, row in zip(groups, newton_steps, strict=True)) for i in (3, 4)
         )
-        # Where the bias's own function is not convex, its step has the limit's length downhill.
-        change = -slope / jnp.maximum(bend, jnp.abs(slope) / LARGEST_BIAS_STEP)
+        # At most a step of one: far from the end the bias's equation is nearly flat, and a full step would overshoot.
+        change = -slope / jnp.maximum(bend, jnp.abs(slope))
         bias, moved = now.bias + change, jnp.abs(change)
 
         def value(u: Any, bag: _Bag) -> Any:
@@ -186,7 +177,7 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
         for u, damping, bag, (back, across, fine, _, _) in zip(now.u, now.damping, bags, newton_steps, strict=True):
             trial = u - back - change * across
             before, after = jax.vmap(value)(u, bag), jax.vmap(value)(trial, bag)
-            better = fine & (after <= before + ROUNDING * (1.0 + jnp.abs(before)))
+            better = fine & (after <= before + 1e-9 * (1.0 + jnp.abs(before)))  # a rise by less is rounding
             less = jnp.where(damping > FIRST_DAMPING, 0.25 * damping, 0.0)
             dampings.append(jnp.where(better, less, jnp.maximum(4.0 * damping, FIRST_DAMPING)))
             us.append(jnp.where(better[:, None, None], trial, u))
@@ -194,7 +185,7 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
         return _Iterate(tuple(us), tuple(dampings), bias, moved, now.steps + 1)
 
     def going(now: _Iterate) -> Any:
-        return (now.moved > LOCAL_TOLERANCE) & (now.steps < LOCAL_STEPS)
+        return (now.moved > 1e-10) & (now.steps < 60)  # two to five steps are usual once the start is warm
 
     undamped = tuple(jnp.zeros(len(u)) for u in start)
     return jax.lax.while_loop(going, step, _Iterate(tuple(start), undamped, local.at.bias, jnp.inf, 0))
@@ -204,10 +195,7 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
 def local_averages(
     model: LocalModel, theta: Any, sharpness: Any, at: OrderParameters, groups: tuple[LocalBags, ...], pulls: Any
 ) -> tuple[LocalAverages, Any, tuple[Any, ...]]:
-    """Averages over all bags at their minima, the bias, and the pulls f (N, L, r) of every group.
-
-    `pulls` are those to begin with, from order parameters near these or zero.
-    """
+    """Averages over all bags at their minima, the bias, and the pulls f (N, L, r) of every group, beginning with `pulls`."""
     local, V = _Local(model, theta, sharpness, at), jnp.linalg.inv(at.precision)
     bags = [_Bag(_left_out(at, group.normals), group.places, group.y) for group in groups]
     ends = _minimised(local, groups, bags, [bag.omega + f @ V for bag, f in zip(bags, pulls, strict=True)])

@@ -1,9 +1,8 @@
 """A training problem of the exact dynamics in the form that `recursion` takes: arrays, and the random numbers of replicates.
 
-A replicate has N bags: positive and negative ones in equal numbers, weighted by the prevalence, and those of each kind in
-proportion. The Gaussian innovations of a data set's first steps, on which all later ones build, are scrambled Sobol points
-with the signal tokens' coordinates first, and every bag has a mirror image with the opposite noise: together they reduce the
-scatter of the test error between replicates about sixfold (joint attention, T = 30, worst step).
+The Gaussian innovations of a data set's first steps, on which all later ones build, are scrambled Sobol points with the
+signal tokens' coordinates first, and every bag has a mirror image with the opposite noise: together they reduce the scatter
+of the test error between replicates about sixfold.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from .recursion import BagDraws, GroupDraws, ScheduleArrays, Shape
 # Probing tangents: with two of `_probe_signs` the test error scatters hardly more than with many independent ones, with one
 # twice as much.
 PROBES = 2
-QUASI_RANDOM_STEPS = 8  # of a data set: the innovations of its first steps are Sobol points
 
 
 @dataclass(frozen=True)
@@ -145,11 +143,8 @@ class Stratum(NamedTuple):
 
 
 def strata(task: Task, bags: int) -> list[Stratum]:
-    """The strata of a replicate of about `bags` bags, half of them for either class.
-
-    Each has its share of its class's bags, rounded up to a power of two and at least 16, and is weighted by its
-    probability.
-    """
+    """The strata of a replicate of about `bags` bags, half of them for either class: each has its share, rounded up to a
+    power of two and at least 16, and is weighted by its probability."""
     found = []
     eps, contaminated = task.label_noise, task.contamination
     for truth, prevalence in ((1.0, task.prevalence), (-1.0, 1.0 - task.prevalence)):
@@ -167,13 +162,11 @@ def strata(task: Task, bags: int) -> list[Stratum]:
 def _innovations(
     rng: np.random.Generator, problem: TrainingProblem, length: int, drawn: int, places: Sequence[np.ndarray | None]
 ) -> np.ndarray:
-    """(slots, r, L, N) for strata of `drawn` bags and as many mirror images each.
-
-    `places` are the indicators (L, drawn) of the signal tokens of each stratum, None for one without signal.
-    """
+    """(slots, r, L, N) for strata of `drawn` bags and as many mirror images each; `places` are the indicators (L, drawn) of
+    each stratum's signal tokens, None without signal."""
     r, count = problem.model.rank, len(places)
     half = rng.standard_normal((problem.slots, r, length, count, drawn))
-    steps = min(QUASI_RANDOM_STEPS, MOST_COORDINATES // (r * length))
+    steps = min(8, MOST_COORDINATES // (r * length))  # of a data set whose innovations are Sobol points
     sets = problem.schedule.data_set
     for k in range(len(problem.schedule.alpha) if steps else 0):
         slots = np.sort(problem.plan.slot[sets == k])[:steps]
@@ -186,15 +179,12 @@ def _innovations(
     return np.concatenate([half, -half], axis=-1).reshape(problem.slots, r, length, 2 * count * drawn)
 
 
-_hadamard = lru_cache(maxsize=16)(partial(hadamard, dtype=np.int8))
+_hadamard = lru_cache(16)(partial(hadamard, dtype=np.int8))
 
 
 def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, bags: int) -> np.ndarray:
-    """Signs (probes, r, L, N), independent over bags, tokens and directions.
-
-    A token's directions (as many as there are probes, a power of two) take different columns of a Hadamard matrix over the
-    probes: the response of one direction to another at the same token then cancels between them instead of adding noise.
-    """
+    """Signs (probes, r, L, N), independent over bags and tokens. A token's directions take different columns of a Hadamard
+    matrix over the probes: the response of one to another at the same token then cancels instead of adding noise."""
     signs = 2 * rng.integers(0, 2, (1, rank, length, bags), dtype=np.int8) - 1
     column = (np.arange(rank)[:, None] + rank * np.arange(length)) % probes
     return _hadamard(probes)[:, column][..., None] * signs
@@ -203,10 +193,7 @@ def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, 
 def bag_draws(
     rng: np.random.Generator, problem: TrainingProblem, bags: int, probes: int, differentiable: bool = False
 ) -> BagDraws:
-    """Random numbers of one replicate.
-
-    With `differentiable`, tangents are in double precision.
-    """
+    """Random numbers of one replicate; with `differentiable`, tangents are in double precision."""
     alike: dict[tuple[int, int], list[Stratum]] = {}
     for stratum in strata(problem.task, bags):
         alike.setdefault((stratum.kind.length, stratum.bags), []).append(stratum)
@@ -269,7 +256,7 @@ def replicate_rng(index: int) -> np.random.Generator:
 def replicate_draws(
     problem: TrainingProblem, index: int, bags: int, probes: int, differentiable: bool = False
 ) -> tuple[BagDraws, FreshDraws]:
-    """All random numbers of replicate number `index`, for training and for test bags; see `bag_draws`."""
+    """All random numbers of a replicate, for training and for test bags; see `bag_draws`."""
     rng = replicate_rng(index)
     training = bag_draws(rng, problem, bags, probes, differentiable)
     return training, fresh_draws(rng, problem.task, problem.model.rank, problem.split)

@@ -1,32 +1,17 @@
 """Dynamical mean field theory of gradient descent on bags: the recursion itself, compiled, on one set of draws.
 
-Step t uses data set k = k(t) with n_k = alpha_k d bags; the update is that of `schedules`. In the limit d, n -> infinity one
-random bag of each data set stands for all of them. With its label y, the indicator v of its signal tokens, and G^t = dl/dH at
-H^t,
+The equations, in whose notation the code is, are Eq. (25) to Eq. (29) of docs/theory.md, with nu_t = -theta D_t mu_t and with E
+over bags of all kinds. With tokens correlated by rho, A^2 = (1 - rho) I + rho 11^T, they hold for the tokens' own noise:
+H^t = theta v m_t^T + A (U^t + sum_s G^s B_{t,s}) with A G^t in the place of G^t, except in mu. The start is one more source,
+s = -1: P_{-1,t} carries Theta_0 forward, with P_{-1,0} = I, nu_{-1} = m_0 and the Gram matrix of Theta_0 off the signal in Q's
+place.
 
-    H^t = theta v m_t^T + U^t + sum_{s<t, k(s)=k} G^s B_{t,s},        B_{t,s} = -(1/alpha_k) D_s P_{s,t}
-    U^t Gaussian, independent tokens, E[U^t_l (U^s_l)^T] = C_{t,s}
-
-    mu_t = E[v^T G^t],   nu_t = -theta D_t mu_t,   Q_{t,s} = E[sum_l G^t_l (G^s_l)^T]/alpha_k
-    M_{t,s}[a,c] = E[sum_l dG^t_{l,c}/dU^s_{l,a}],   K_{t,s} = M_{t,s} D_t
-    P_{s,t+1} = P_{s,t} (I - Lambda_t D_t) + rho_t (P_{s,t} - P_{s,t-1}) - sum_{s<u<=t} P_{s,u} K_{t,u},   P_{s,s+1} = I
-    m_t = sum_s nu_s^T P_{s,t},   C_{t,u} = m_t m_u^T + sum_{s,w} P_{s,t}^T D_s Q_{s,w} D_w P_{w,u}
-
-where Q and M vanish between different data sets. Bags of several kinds have their own v, theta and length, and labels may be
-flipped: E runs over all of them. With tokens correlated by rho, A^2 = (1 - rho) I + rho 11^T, the same holds for the tokens'
-own noise: H^t = theta v m_t^T + A (U^t + sum_s G^s B_{t,s}) with A G^t in the place of G^t, except in mu. The start is one
-more source, s = -1: P_{-1,t} carries Theta_0 forward, with P_{-1,0} = I, nu_{-1} = m_0 and the Gram matrix of Theta_0 off the
-signal in Q's place.
-
-Averages run over N drawn bags. The response M needs derivatives through the memory. A tangent for each s, pushed forward to
-each t, costs T^3. Here one tangent serves all s: U^s moves by omega_s = h_s rho with rho a random sign for every bag, token
-and direction and h_s a sign for every bag, the h of different steps orthogonal over the bags (columns of a Hadamard matrix).
-The tangent that arrives at t is the sum of all steps' contributions, and correlating it with omega_s picks that of step s,
-without bias. Time is of order T^2 N L r^2 (2 + probes), memory (2 + probes) T N L r numbers. What u = t contributes directly
-is kept apart, so that it adds no noise to s < t. Tangents may be kept and pushed in single precision: they enter nothing but
-averages whose own scatter is ten thousand times that rounding, and reading them is most of the time.
-
-Eq. (26) to Eq. (29) of docs/theory.md.
+Averages run over N drawn bags. The response M needs derivatives through the memory: one tangent serves all s. U^s moves by
+omega_s = h_s rho with rho a random sign for every bag, token and direction and h_s a sign for every bag, the h of different
+steps orthogonal over the bags (columns of a Hadamard matrix). Correlating the tangent that arrives at t with omega_s picks
+the contribution of step s, without bias; what u = t contributes directly is kept apart. Time is of order
+T^2 N L r^2 (2 + probes), memory (2 + probes) T N L r numbers. Tangents may be kept in single precision: they enter nothing but
+averages whose own scatter is ten thousand times that rounding.
 """
 
 from __future__ import annotations
@@ -41,10 +26,6 @@ from ...laws.bag_model_measures import innovation_root
 from ...laws.draws import with_shared_part
 from ...losses import Loss
 from ...trajectories import mistakes
-
-# An innovation of U^t is dropped where its conditional variance, given the data set's earlier steps, is below this share.
-# Shares of 1e-11 are rounding errors, which training may amplify; up to 1e-5 the test error does not depend on this value.
-SMALLEST_INNOVATION = 1e-7
 
 
 class ScheduleArrays(NamedTuple):
@@ -125,10 +106,7 @@ def first_state(plan: ScheduleArrays, draws: BagDraws) -> RecursionState:
 
 
 def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: Any) -> tuple[Any, ...]:
-    """Per bag: score z, G = dl/dH (r, L, N), dl/db, and the change of G along each family of tangents (p, r, L, N).
-
-    The loss enters by its own slope and curvature, which are right at z = 0 too.
-    """
+    """Per bag: score z, G = dl/dH (r, L, N), dl/db, and the change of G along each family of tangents (p, r, L, N)."""
 
     def of_bag(F, b):  # fields (r, L) of one bag
         return score(F.T, b)
@@ -225,7 +203,9 @@ def _fields(plan: ScheduleArrays, state: RecursionState, window: _Window, t: Any
     gram = 0.5 * (gram + gram.T)
     earlier = jnp.where(jnp.repeat(window.earlier, r), state.alive, 0.0)[:, None] * column
     X = jax.scipy.linalg.solve_triangular(state.factor, earlier, lower=True)
-    F, kept = innovation_root(gram - X.T @ X, jnp.diag(gram), SMALLEST_INNOVATION)
+    # An innovation is dropped where its conditional variance is below this share. Shares of 1e-11 are rounding errors, which
+    # training may amplify; up to 1e-5 the test error does not depend on this value.
+    F, kept = innovation_root(gram - X.T @ X, jnp.diag(gram), 1e-7)
 
     def row(past: Any, diagonal: Any) -> Any:
         return jax.lax.dynamic_update_slice_in_dim(past, diagonal, t * r, 1)
@@ -250,10 +230,8 @@ def _group_step(
     group: GroupDraws,
     past: tuple[Any, Any],
 ) -> tuple[BagAverages, Any, Any]:
-    """The bags of one length at step t: their averages, and the buffers of gradients and tangents with this step's.
-
-    `responses(H, y, *tangents)` are those of `bag_responses`, `signal` is theta m_t, `past` the two buffers before this step.
-    """
+    """The bags of one length at step t: their averages, and the buffers of gradients and tangents (`past`) with this step's;
+    `responses(H, y, *tangents)` are those of `bag_responses`, `signal` is theta m_t."""
     G_before, tangents_before = past
     probes, r, L, N = group.signs.shape
     y, weight, code = group.y, group.weight, group.codes[window.slot]

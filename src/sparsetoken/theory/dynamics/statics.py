@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -29,13 +30,7 @@ from .end_equations import EndEquations, EndPoint
 from .one_bag import LocalBags
 from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
 
-# Bags per replicate, fewer where bags are long and directions many: their Hessians, N (L r)^2 numbers, stay below 2^21.
-BAGS, FEWEST_BAGS, HESSIAN_NUMBERS = 2048, 256, 2**21
-REPLICATES = 8
 STARTS = ("uninformed", "informed")
-INFORMED_NORM, INFORMED_COSINE = 1.0, 0.95  # of every direction at the informed start
-SAME = 1e-3  # relative to the largest overlap: ends that differ by less count as one
-FALL = 0.7  # of the decay from one solution of the continuation to the next
 
 
 @in_double_precision
@@ -57,26 +52,20 @@ def statics(
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    model : str or BagModel
-        The classifier, by name (`get_bag_model`) or as an object.
+    task, model
+        As in `trajectory`.
     alpha : float
         n/d.
     decay : float or mapping
         Weight decay of every direction, or of each by its name; above 0.
-    loss : str or Loss
-        l(z; y).
+    loss
+        As in `trajectory`.
     start : {"uninformed", "informed"} or mapping
         Where the iteration starts: at zero, as training does, or at directions aligned with the signal. A mapping gives norms
         and cosines of the directions, as for `theory.trajectory`. Where training has several ends, the start decides which one
         is found.
     sampling : Sampling, optional
         Bags and replicates: by default 8 replicates of 2048 bags, of fewer (at least 256) where L r exceeds 32.
-
-    Returns
-    -------
-    JointEnd
 
     Raises
     ------
@@ -90,9 +79,8 @@ def statics(
 
     Notes
     -----
-    The response V comes from derivatives at the bags' minima. Where a bag's minimum jumps as omega moves, as happens to scores
-    that are far from convex (softmax-weighted self-pooling), V is off by a few per cent, and overlaps may be off by a few
-    standard errors.
+    Where a bag's minimum jumps as omega moves, as happens to scores that are far from convex (softmax-weighted self-pooling), V
+    is off by a few per cent, and overlaps may be off by a few standard errors.
     """
     problem, decays = end_problem(task, model, alpha, decay, loss)
     sampling = sampling or Sampling()
@@ -102,7 +90,7 @@ def statics(
     ends: list[EndPoint] = []
     rows: list[dict[str, Any]] = []
     coexist = None
-    for index in range(sampling.replicates or REPLICATES):
+    for index in range(sampling.replicates or 8):
         equations, fresh = end_replicate(problem, decays, index, count)
         if index == 0:
             end = first_end(equations, start)
@@ -135,9 +123,9 @@ def end_problem(
 
 
 def bags_in_memory(problem: TrainingProblem) -> int:
-    """Bags per replicate: as many as keep their Hessians small."""
-    most = HESSIAN_NUMBERS // (problem.task.longest * problem.model.rank) ** 2
-    return int(min(BAGS, max(FEWEST_BAGS, 1 << max(most.bit_length() - 1, 0))))
+    """Bags per replicate, from 256 to 2048: their Hessians, N (L r)^2 numbers, stay below 2^21."""
+    most = 2**21 // (problem.task.longest * problem.model.rank) ** 2
+    return int(min(2048, max(256, 1 << max(most.bit_length() - 1, 0))))
 
 
 def end_replicate(
@@ -159,7 +147,7 @@ def _from_start(equations: EndEquations, start: str | Mapping[str, float]) -> En
     if start == "uninformed":
         return _annealed(equations)
     names = equations.problem.model.directions
-    informed = dict.fromkeys(names, INFORMED_NORM) | {f"cosine[{name}]": INFORMED_COSINE for name in names}
+    informed = dict.fromkeys(names, 1.0) | {f"cosine[{name}]": 0.95 for name in names}
     return equations.solve(equations.cold(informed))
 
 
@@ -180,7 +168,7 @@ def _elsewhere(equations: EndEquations, start: str | Mapping[str, float], end: E
     other = _from_start(equations, "informed" if start == "uninformed" else "uninformed")
     if not other.converged:
         return None
-    return bool(np.abs(other.at.m - end.at.m).max() > SAME * max(1.0, np.abs(end.at.m).max()))
+    return bool(np.abs(other.at.m - end.at.m).max() > 1e-3 * max(1.0, np.abs(end.at.m).max()))
 
 
 def _annealed(equations: EndEquations) -> EndPoint:
@@ -192,10 +180,10 @@ def _annealed(equations: EndEquations) -> EndPoint:
     factor = max(1.0, 1.0 / float(equations.decay.min()))
     end = cold
     while True:
-        end = equations.scaled(factor).solve(end)
+        end = replace(equations, decay=factor * equations.decay).solve(end)
         if factor == 1.0 or not end.converged:
             return end
-        factor = max(1.0, FALL * factor)
+        factor = max(1.0, 0.7 * factor)
 
 
 def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict[str, Any]:

@@ -1,9 +1,5 @@
-"""Exact training dynamics: the limit d, n -> infinity of any number of gradient steps, data used again and again.
-
-The equations, solved on one set of draws, are in `recursion`; `problem` turns schedules and models into arrays and draws the
-random numbers. Here every quantity is averaged over independent replicates, which give the standard errors, and replicates are
-added until the accuracy is reached.
-"""
+"""Exact training dynamics: averages of what `recursion` gives on the draws of `problem`, over independent replicates, which
+give the standard errors and are added until the accuracy is reached."""
 
 from __future__ import annotations
 
@@ -34,15 +30,12 @@ from .recursion import RecursionState, advance_compiled, first_compiled
 DEFAULT_ACCURACY = 1e-3
 # Bags per replicate. The averages' own bias falls like 1/N and is below 2e-4 of the test error from a few hundred on; the
 # buffers of a thousand bags stay near the processor's cache.
-BAGS, FEWEST_BAGS = 1024, 128
+BAGS = 1024
 # Fewer than sixteen replicates would leave the standard errors themselves uncertain by a fifth and more.
 REPLICATES, MOST_REPLICATES = 16, 512
-# A replicate's buffers stay below this many bytes: there are fewer bags in it otherwise.
-MEMORY = 2**30
 # Where a squared norm scatters by more than this share between replicates, training is called unstable: averages over N bags
 # are no longer linear in their deviations there, and their own bias, of the order of the square, passes a hundredth.
 UNSTABLE = 0.1
-_NONLINEAR = 0.03  # scatter from which the bias of averages over N bags is estimated
 # Share of the largest squared norm, a floor for the norms that scatter is relative to, and of the largest training loss:
 # smaller shifts are not reported.
 _NEGLIGIBLE = 0.01
@@ -101,9 +94,8 @@ def trajectory(
 ) -> Trajectory:
     """The exact limit of training a bag model by gradient descent, step by step; `simulate_trajectory` at finite d.
 
-    Eq. (25) to Eq. (29) of docs/theory.md.
-
-    Each step descends the mean loss over its data set plus sum_a (decay_a/2) ||theta_a||^2, see `schedules`.
+    Eq. (25) to Eq. (29) of docs/theory.md: each step descends the mean loss over its data set plus
+    sum_a (decay_a/2) ||theta_a||^2.
 
     Parameters
     ----------
@@ -111,10 +103,8 @@ def trajectory(
         What the data is.
     model : str or BagModel
         The classifier, by name (`get_bag_model`) or as an object.
-    stages : Stage or sequence of Stage
-        The schedule.
-    loss : str or Loss
-        l(z; y).
+    stages, loss
+        The schedule, and l(z; y).
     start : mapping, optional
         Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal, unless
         "cosine[q]" and the like give the cosine with the signal at which a direction starts. "bias": the bias at the start, of
@@ -129,10 +119,6 @@ def trajectory(
         Bags N per replicate and replicates to begin with: 16 of 1024 bags by default, of fewer where the buffers,
         24 (T + 1) N L r bytes, would take more than a gigabyte.
 
-    Returns
-    -------
-    Trajectory
-
     Raises
     ------
     AccuracyError
@@ -142,14 +128,13 @@ def trajectory(
     -----
     AccuracyWarning
         Where the accuracy would take more replicates than allowed (no more are added), and where averages over N bags are
-        biased by more than their standard errors, as runs with N/4 bags show: `details["shift"]` holds the bias of the test
-        error and of the training loss, and more `bags` reduce it. It is estimated where a squared norm scatters by more than 3
-        per cent between replicates, since it is of the order of the scatter's square.
-        `warnings.simplefilter("error", theory.AccuracyWarning)` before the call turns it into an exception.
+        biased by more than their standard errors, as runs with N/4 bags show, which are made where a squared norm scatters by
+        more than 3 per cent between replicates: `details["shift"]` holds the bias of the test error and of the training loss,
+        and more `bags` reduce it.
     UnstableTrainingWarning
         Where a direction's squared norm scatters by more than a tenth between replicates: rates so large that training
-        amplifies small differences. The limit is still the limit, but more bags per replicate are needed for it, and
-        simulations reach it only at very large d. `details["unstable_from"]` holds the step.
+        amplifies small differences. More bags per replicate are needed for the limit, and simulations reach it only at very
+        large d. `details["unstable_from"]` holds the step.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     sampling = sampling or Sampling()
@@ -215,7 +200,7 @@ def _checked(
             UnstableTrainingWarning,
             stacklevel=caller_level(),
         )
-    if scatter.max() > _NONLINEAR and bags >= 4 * LEAST_POINTS:
+    if scatter.max() > 0.3 * UNSTABLE and bags >= 4 * LEAST_POINTS:
         details["shift"] = shift = _shift_of_few_bags(problem, rows, bags)
         if shift["test_error"] > accuracy or shift["train_loss"] > _NEGLIGIBLE * rows[0]["train_loss"].max():
             warnings.warn(
@@ -231,10 +216,8 @@ def _checked(
 def _shift_of_few_bags(
     problem: TrainingProblem, rows: Sequence[Mapping[str, np.ndarray]], bags: int
 ) -> dict[str, float]:
-    """The largest bias over the steps of test error and training loss from averaging over `bags` bags.
-
-    It falls like 1/N: a quarter of the bags differ from these by three times the bias; 0 where the scatter hides it.
-    """
+    """The largest bias over the steps of test error and training loss from averaging over `bags` bags: it falls like 1/N, so
+    that a quarter of the bags differ from these by three times the bias; 0 where the scatter hides it."""
     tested = np.flatnonzero(np.isfinite(rows[0]["test_error"])).tolist()
     few = [solve_replicate(problem, i, bags // 4, PROBES, tested=tested) for i in range(len(rows), 2 * len(rows))]
     shift = {}
@@ -248,6 +231,6 @@ def _shift_of_few_bags(
 
 
 def _bags_in_memory(problem: TrainingProblem) -> int:
-    """Bags per replicate: as many of `BAGS` as the memory allows."""
-    room = MEMORY // bytes_per_bag(problem, PROBES)
-    return int(min(BAGS, max(FEWEST_BAGS, 1 << max(int(room).bit_length() - 1, 0))))
+    """Bags per replicate: as many of `BAGS`, at least 128, as a gigabyte of buffers allows."""
+    room = 2**30 // bytes_per_bag(problem, PROBES)
+    return int(min(BAGS, max(128, 1 << max(int(room).bit_length() - 1, 0))))

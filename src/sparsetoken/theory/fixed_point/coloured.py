@@ -1,18 +1,9 @@
 """Exact asymptotics of the convex readout in coloured noise.
 
 Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d, on features
-f = T a + S xi + kappa Sigma'^{1/2} z (see `laws.coloured`). Unknowns are m_a = <w, a>, m_x = <w, xi>, nu with
-nu^2 = w^T Sigma' w, the bias b and the prox step V. With h = m_a T + m_x S + b + kappa nu G, r + V kappa^2 l'(r; y) = h and
-
-    c = E[kappa^2 l''/(1 + V kappa^2 l'')],   M = (ridge + c Sigma')^{-1},   u = -M (E[T l'] a + E[S l'] xi)
-
-the readout is u plus noise of covariance E[kappa^2 l'^2] M Sigma' M/n:
-
-    m_a = <a, u>,   m_x = <xi, u>,   E[l'] = 0,   V = tr[Sigma' M]/n
-    nu^2 = u^T Sigma' u + E[kappa^2 l'^2] tr[(M Sigma')^2]/n
-
-Sigma' has a null direction and M^{-1} is a diagonal matrix less one of rank one, so that everything is a sum over eigenvalues.
-With D = ridge + c Sigma, rho = aD^{-1}xi/aD^{-1}a and y = xi - rho a, which has aD^{-1}y = 0,
+f = T a + S xi + kappa Sigma'^{1/2} z (see `laws.coloured`). The readout is the u of Eq. (20) of docs/theory.md plus noise of
+covariance E[kappa^2 l'^2] M Sigma' M/n. M^{-1} is a diagonal matrix less one of rank one, so that everything is a sum over
+eigenvalues. With D = ridge + c Sigma, rho = aD^{-1}xi/aD^{-1}a and y = xi - rho a, which has aD^{-1}y = 0,
 
     u = (m_a/aD^{-1}a) D^{-1} a - E[S l'] D^{-1} y
 
@@ -22,8 +13,6 @@ in which nothing grows as the ridge falls. The residuals are, with chi = yD^{-1}
     F2 = (m_x - rho m_a + chi E[S l']) / (xiD^{-1}xi sqrt(E[kappa^2 l'^2])),     F3 = E[l'] / sqrt(E[kappa^2 l'^2])
 
 and the differences of the logarithms of V and nu^2 from those of their right sides.
-
-Eq. (20) of docs/theory.md.
 """
 
 from __future__ import annotations
@@ -40,13 +29,9 @@ from ...laws.coloured import ColouredLaw, coloured_law, whitened_law
 from ...laws.measures import ScoreLaw, fresh_measures, trained_measures
 from ...laws.nodes import ROUNDING, Population
 from ...task import Task
-from ..capacity import require_above_capacity
 from .prox_averages import ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
-from .square_loss import is_square
-
-_FAR = 40.0  # reach of the bracket of log c around the place where ridge and c s are alike
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -169,14 +154,10 @@ class ColouredReadout(ReadoutProblem):
         """n."""
         return self.alpha * self.law.spectrum.dimension
 
+    not_unique = 1.0, "in coloured noise where alpha is at most 1"
+
     def check_ridgeless(self) -> None:
-        if not is_square(self.loss):
-            require_above_capacity(self.law, self.alpha)
-        elif not self.alpha > 1:
-            raise ValueError(
-                f"ridge must be positive in coloured noise where alpha is at most 1, got alpha {self.alpha:g}: the square "
-                "loss has many minimisers there; a small ridge gives the shortest one"
-            )
+        super().check_ridgeless()
         whitened_law(self.law)  # refuses noise that leaves directions out
 
     def constants(self, ridge: float) -> tuple:
@@ -220,7 +201,9 @@ class ColouredReadout(ReadoutProblem):
         if ridge == 0:
             log_c = np.log((len(eigenvalues) - 1) / self.samples) - log_V  # tr[Sigma' M] = (d - 1)/c
         else:
-            low, high = np.log(ridge / eigenvalues.max()) + np.array([-_FAR, _FAR])
+            low, high = np.log(ridge / eigenvalues.max()) + np.array(
+                [-40.0, 40.0]
+            )  # around ridge = c s, far beyond any c
             log_c = low if excess(low) <= 0 else brentq(excess, low, high)  # tr[Sigma' M] falls with c
         c = np.exp(log_c)
         sums = _sums(c, ridge, m_a, 0.0, self.spectrum)
@@ -231,12 +214,12 @@ class ColouredReadout(ReadoutProblem):
         return float(np.sqrt(sums.square + noise * sums.norm_bend))
 
     def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ColouredResult:
-        norm_q, overlap_q = self.law.query.norm, self.law.query.overlap
+        query = self.law.query
         return ColouredResult(
-            overlap={"w": values["m_x"], "q": overlap_q},
-            cosine={"w": values.pop("cosine_w"), "q": overlap_q / norm_q},
+            overlap={"w": values["m_x"], "q": query.overlap},
+            cosine={"w": values.pop("cosine_w"), "q": query.overlap / query.norm},
             **values,
-            sharpness=self.law.beta * norm_q,
+            sharpness=self.law.sharpness,
             errors=errors,
             **common,
         )
@@ -255,9 +238,6 @@ class ColouredReadout(ReadoutProblem):
         rows[:, 3] += shift
         positive, negative = _score_laws(rows, population)
         return fresh_measures(positive, negative, law.prevalence)
-
-    def record(self, law: ColouredLaw, bias_shift: float) -> dict[str, Any]:
-        return {**law.task.to_dict(), "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
 
 
 ColouredResult.problem = ColouredReadout

@@ -79,27 +79,13 @@ def erm(
     Returns
     -------
     ErmResult, HeadsResult or ColouredResult
-        By the kind of law.
-
-    Raises
-    ------
-    ConvergenceError
-        Where no fixed point is found.
-    AccuracyError
-        Where the accuracy is not met, if `strict`.
-
-    Warns
-    -----
-    AccuracyWarning
-        Where the accuracy is not met; see `standard_error`.
+        By the kind of law. Where no fixed point is found there is a `ConvergenceError`, where the accuracy is not met an
+        `AccuracyWarning`, or if `strict` an `AccuracyError`.
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)
-    problem: type[ReadoutProblem] = PlainReadout
-    if isinstance(law, HeadsLaw):
-        problem = HeadsReadout
-    elif isinstance(law, ColouredLaw):
-        problem = ColouredReadout
+    problems: dict[type, type[ReadoutProblem]] = {HeadsLaw: HeadsReadout, ColouredLaw: ColouredReadout}
+    problem = problems.get(type(law), PlainReadout)
     return problem(law, alpha, ridge, loss).limit(Accuracy(accuracy, strict, warm_start))
 
 
@@ -109,10 +95,8 @@ class BestRidge(Result):
 
     Attributes
     ----------
-    ridge : float
-        lambda.
-    test_error, standard_error : float
-        The test error there, and its standard error from the law's sampling.
+    ridge, test_error, standard_error : float
+        lambda, the test error there, and its standard error from the law's sampling.
     at_end : bool
         Whether the least test error lies at an end of the range.
     evaluations : int
@@ -151,8 +135,7 @@ def best_ridge(
     """The ridge lambda with the least test error of (1/n) sum_i l(<w, f_i> + b; y_i) + (lambda/2) ||w||^2.
 
     All ridges are compared on the same draws of the law, so that the place of the minimum is much more accurate than the
-    standard errors of the test errors suggest. Ridges a factor of ten apart bracket the minimum, and a bounded search on
-    log lambda finds it, each fixed point solved from the one of the nearest ridge.
+    standard errors of the test errors suggest.
 
     Parameters
     ----------

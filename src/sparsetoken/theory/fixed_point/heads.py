@@ -1,21 +1,12 @@
 """Exact asymptotics of ridge-regularised convex ERM on the features of several heads.
 
-Objective: (1/n) sum_i l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2, bias unpenalised, n = alpha d. Unknowns are
-the readout's coordinates m_T (H x D) in the space of the queries and m_S (H x E) in that of the signals' other parts, b, and
-two symmetric positive H x H matrices: V, the response, and Q, the overlaps Q_gh = <w_g, w_h> of the rest. At a bag (y, T, S, K)
-the score is Gaussian and its prox is scalar:
+Objective: (1/n) sum_i l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2, bias unpenalised, n = alpha d.
 
-    h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G,   r + tr(K V) l'(r; y) = h
-    F1 = (ridge m_T + E[T l'(r)]) / D,   F2 = (V^{-1} m_S/alpha + E[S l'(r)]) / D,   F3 = E[l'(r)] / D
-    F4 = A^T alpha (ridge + C) A - 1,     C = E[K l''/(1 + tr(K V) l'')],     V = A A^T
-    F5 = log Q_hh - log P_hh,   Q_gh/sqrt(Q_gg Q_hh) - P_gh/sqrt(P_gg P_hh)
-    P = alpha V B V,     B = E[K l'(r)^2],     D^2 = tr(B)/H
-
-V is held by a triangular factor, A = exp(logarithms) times a unit triangle; Q, which is singular for heads that are alike, by
-the logarithms of its diagonal and its correlations. In the terms of `prox_averages`, A holds T, S and 1, and K the
-lower triangle of the overlaps. For H = 1 these are the equations of `plain`.
-
-Eq. (17) of docs/theory.md.
+The equations are Eq. (17) of docs/theory.md. Those of m_T (H x D), m_S (H x E) and b are divided by the root of tr(B)/H, with
+B = E[K l'(r)^2]. V = A A^T is held by its triangular factor, A = exp(logarithms) times a unit triangle, and its equation is
+A^T V^{-1} A = 1. Q, which is singular for heads that are alike, is held by the logarithms of its diagonal and its
+correlations, and so is its equation. In the terms of `prox_averages`, A holds T, S and 1, and K the lower triangle of the
+overlaps. For H = 1 these are the equations of `plain`.
 """
 
 from __future__ import annotations
@@ -33,11 +24,9 @@ from ...laws.heads import HeadsLaw, head_scores
 from ...laws.measures import fresh_measures, trained_measures
 from ...results import entries
 from ...task import Task
-from ..capacity import require_above_capacity
 from .prox_averages import SAME, ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
-from .square_loss import is_square
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -196,21 +185,18 @@ class HeadsReadout(ReadoutProblem):
     def equations(self) -> HeadsEquations:
         return HeadsEquations(self.law.heads, self.law.query_space.shape[1], self.law.signal_space.shape[1])
 
+    @property
+    def not_unique(self) -> tuple[float, str]:
+        return self.law.heads, f"where alpha is at most the number of heads ({self.law.heads})"
+
     def check_ridgeless(self) -> None:
-        """Refuse what has no unique minimiser: heads that are alike, too few bags, separable classes."""
         H, queries = self.law.heads, self.law.queries
         apart = np.linalg.norm(queries[:, None] - queries, axis=-1) > SAME * np.abs(queries).max()
         if not apart[np.triu_indices(H, 1)].all():
             raise ValueError(
                 "ridge must be positive where two heads have the same query: only the sum of their readouts is determined"
             )
-        if not is_square(self.loss):
-            require_above_capacity(self.law, self.alpha)
-        elif not self.alpha > H:
-            raise ValueError(
-                f"ridge must be positive where alpha is at most the number of heads ({H}), got alpha {self.alpha:g}: the "
-                "square loss has many minimisers there; a small ridge gives the shortest one"
-            )
+        super().check_ridgeless()
 
     def constants(self, ridge: float) -> tuple:
         return self.alpha, ridge
@@ -231,7 +217,7 @@ class HeadsReadout(ReadoutProblem):
 
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         law, nodes = self.law, self.law.at(points)
-        m_T, m_S, b, Q, V = _readouts(self.equations, np.broadcast_to(x, (len(train_loss), x.shape[-1])))
+        m_T, m_S, b, Q, V = _readouts(self.equations, x, len(train_loss))
         step = np.einsum("bnij,bij->bn", nodes.K, V)
         laws = head_scores(nodes, m_T, m_S, b, Q + m_S @ m_S.transpose(0, 2, 1))
         positive, negative = zip(laws, np.split(step, 2, axis=1))
@@ -265,24 +251,21 @@ class HeadsReadout(ReadoutProblem):
 
     def fresh_on(self, law: HeadsLaw, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
         nodes = law.at(points)
-        m_T, m_S, b, Q, _ = _readouts(self.equations, np.broadcast_to(x, (len(nodes.y), x.shape[-1])))
+        m_T, m_S, b, Q, _ = _readouts(self.equations, x, len(nodes.y))
         W = m_T @ self.law.query_space.T + m_S @ self.law.signal_space.T
         seen = W @ law.query_space
         spread = Q + W @ W.transpose(0, 2, 1) - seen @ seen.transpose(0, 2, 1)
         positive, negative = head_scores(nodes, seen, W @ law.signal_space, b + shift, spread)
         return fresh_measures(positive, negative, law.prevalence)
 
-    def record(self, law: HeadsLaw, bias_shift: float) -> dict[str, Any]:
-        return {**law.task.to_dict(), "sharpness": float(np.linalg.norm(law.queries[0])), "bias_shift": bias_shift}
-
 
 HeadsResult.problem = HeadsReadout
 
 
 @in_double_precision
-def _readouts(equations: HeadsEquations, rows: np.ndarray) -> list[np.ndarray]:
-    """m_T, m_S, b, Q and V of every row of unknowns."""
-    return [np.asarray(part) for part in _unpacked(equations, rows)]
+def _readouts(equations: HeadsEquations, x: np.ndarray, replicates: int) -> list[np.ndarray]:
+    """m_T, m_S, b, Q and V of every replicate, at its own x (rows) or at a common one."""
+    return [np.asarray(part) for part in _unpacked(equations, np.broadcast_to(x, (replicates, x.shape[-1])))]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,25 +1,16 @@
-"""The readout on a law of (T, S, kappa): its equations, and what is reported of it.
+"""The readout on a law of (T, S, kappa): its equations, Eq. (8) to Eq. (10) of docs/theory.md, and what is reported of it.
 
-Unknowns x = (m_q, m_u, log nu, b, log V): overlaps of w with qhat and u, norm of the rest, bias, and the step V of the prox. At
-a node T may have a Gaussian spread tau. In the terms of `prox_averages`, A = (T, S, 1), K = (tau^2, kappa^2), and
-
-    m = (m_q, m_u, b),   Q = (m_q^2, m_u^2 + nu^2),   V = (0, V)
-    F1 = (ridge m_q + E[T l'(r)]) / D            D = sqrt(E[kappa^2 l'(r)^2])
-    F2 = (m_u/(alpha V) + E[S l'(r)]) / D
-    F3 = E[l'(r)] / D
-    F4 = alpha V (ridge + E[kappa^2 l''/(1 + V kappa^2 l'')]) - 1
-    F5 = log nu^2 - log(alpha V^2 E[kappa^2 l'(r)^2])
-
-where E[T l'(r)] is that of the nodes' T plus m_q E[tau^2 l''/(1 + V kappa^2 l'')], and alpha = n/dimension of the features.
-
-Eq. (8), Eq. (9) and Eq. (10) of docs/theory.md.
+The unknowns are x = (m_q, m_u, log nu, b, log V), and alpha = n/dimension of the features. The first three equations are
+divided by sqrt(E[kappa^2 l'^2]), the fourth is multiplied by alpha V, the fifth is one of logarithms. In the terms of
+`prox_averages` A = (T, S, 1), K = (tau^2, kappa^2), m = (m_q, m_u, b), Q = (m_q^2, m_u^2 + nu^2) and V = (0, V): at a node T
+may have a Gaussian spread tau, which adds m_q E[tau^2 l''/(1 + V kappa^2 l'')] to E[T l'].
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,14 +23,11 @@ from ...laws.measures import fresh_measures, measures, score_law, score_laws
 from ...laws.nodes import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
-from ..capacity import require_above_capacity
 from ..errors import ConvergenceError
 from .prox_averages import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
 from .readout import FixedPoint, ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square, solve_square
-
-_ENTRIES = 1 << 14  # entries of a drawn law used for a density: its noise is then below what a plot can show
 
 
 @dataclass(frozen=True)
@@ -114,11 +102,7 @@ class ErmResult(ReadoutResult[Law]):
 
 
 def _margin_densities(x: np.ndarray, loss: Loss, population: Population, margins) -> dict[str, np.ndarray]:
-    """Densities of the training margins y r and of the test margins y h.
-
-    h is Gaussian at every entry of the law. Since h = r + V kappa^2 l'(r; y), the density of r there is that of h at this
-    point times 1 + V kappa^2 l''(r; y); on fresh bags V counts as zero.
-    """
+    """Those of r at an entry of the law are those of h = r + V kappa^2 l'(r; y) times dh/dr; on fresh bags V counts as zero."""
     at = np.atleast_1d(np.asarray(margins, dtype=float))
     if not np.isfinite(at).all() or at.ndim != 1:
         raise ValueError("margins must be a list of finite numbers")
@@ -144,9 +128,9 @@ def _margin_density(
     mean, deviation = score_law(x, columns)
     weight = np.broadcast_to(columns.weight, mean.shape) / len(mean)
     step = V * np.broadcast_to(columns.kappa, mean.shape) ** 2
-    # The first draws of every replicate: a low-discrepancy sequence stays balanced when cut short, not when thinned out. Where
-    # weights are unequal there are several sequences, and all are kept.
-    keep = max(1, _ENTRIES // len(mean)) if columns.weight.shape[-1] == 1 else mean.shape[1]
+    # Of 16,384 entries the noise is below what a plot can show. They are the first draws of every replicate: a low-discrepancy
+    # sequence stays balanced when cut short. Where weights are unequal there are several sequences, and all are kept.
+    keep = max(1, (1 << 14) // len(mean)) if columns.weight.shape[-1] == 1 else mean.shape[1]
     mean, deviation, step, weight = (a[:, :keep].reshape(-1) for a in (mean, deviation, step, weight))
     y = np.full_like(r, label)
     slope, curvature = np.asarray(loss.slope(r, y)), np.asarray(loss.curvature(r, y))
@@ -162,10 +146,6 @@ class PlainReadout(ReadoutProblem):
 
     equations = PLAIN
     law: Law
-
-    def check_ridgeless(self) -> None:
-        if not is_square(self.loss):
-            require_above_capacity(self.law, self.alpha)
 
     def constants(self, ridge: float) -> tuple:
         return self.alpha / self.law.dimension_factor, ridge
@@ -203,20 +183,16 @@ class PlainReadout(ReadoutProblem):
         values = measures(self.loss, x, population)
         rows = np.broadcast_to(x, (population.replicates, 5))
         values |= geometry(rows, gamma) | {"V": np.exp(rows[:, 4])}
-        values["train_error"] = np.where(
-            np.isinf(values["V"]), 0.0, values["train_error"]
-        )  # an interpolator makes none
-        return values | {"train_loss": train_loss}
+        mistakes = np.where(np.isinf(values["V"]), 0.0, values["train_error"])  # an interpolator makes none
+        return values | {"train_error": mistakes, "train_loss": train_loss}
 
     def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ErmResult:
         directions: dict[str, Any] = {
             name: {"w": values.pop(f"{name}_w")} if f"{name}_w" in values else {} for name in ("overlap", "cosine")
         }
-        known = self.law.parameters
-        if "sharpness" in known:
-            directions["cosine"]["q"] = known["cosine"]
-        sharpness = known.get("sharpness", float("nan"))
-        return ErmResult(**values, **directions, sharpness=sharpness, errors=errors, **common)
+        if "sharpness" in self.law.parameters:
+            directions["cosine"]["q"] = self.law.parameters["cosine"]
+        return ErmResult(**values, **directions, sharpness=self.law.sharpness, errors=errors, **common)
 
     def law_elsewhere(self, law: Law | Task) -> Law:
         there = same_mechanism(self.law, law) if isinstance(law, Task) else law
@@ -228,10 +204,6 @@ class PlainReadout(ReadoutProblem):
     def fresh_on(self, law: Law, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
         population = law.at(points)[0]
         return fresh_measures(*score_laws(shifted(x, shift), population), population.prevalence)
-
-    def record(self, law: Law, bias_shift: float) -> dict[str, Any]:
-        task = {"prevalence": float(law.prevalence)} if law.task is None else law.task.to_dict()
-        return {**task, "sharpness": law.parameters.get("sharpness", float("nan")), "bias_shift": bias_shift}
 
 
 ErmResult.problem = PlainReadout
@@ -267,8 +239,7 @@ def shifted(x: np.ndarray, bias_shift: float) -> np.ndarray:
     return moved
 
 
-@dataclass(frozen=True, eq=False)
-class QuickReadout:
+class QuickReadout(NamedTuple):
     """A readout on the draws of a law as they are: test error with its standard error, and the fixed point x."""
 
     test_error: float
@@ -279,11 +250,8 @@ class QuickReadout:
 def quick_readout(
     law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None
 ) -> QuickReadout:
-    """`erm` on the first draws of a law (`Law.on_draws` fixes fewer): the test error alone, no refinement.
-
-    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. For searches and figures of
-    many points: a few milliseconds each from a neighbour's fixed point `near`.
-    """
+    """`erm` (its objective) on the first draws of a law (`Law.on_draws` fixes fewer), for the test error alone, no refinement:
+    a few milliseconds from a neighbour's fixed point `near`."""
     problem = PlainReadout(law, alpha, ridge, loss)
     if ridge == 0:
         problem.check_ridgeless()

@@ -30,10 +30,6 @@ LARGEST_RESIDUAL = 1e-6  # that is accepted where rounding ends a search before 
 STRATA = 5  # equally likely strata of the readout noise at a drawn node
 # Nodes per block and replicate: with 16 replicates and 5 strata, arrays of 330 kB, which stay in the processor's cache.
 BLOCK = 512
-_GRIDS = 27, 1601  # fewest and most points of the trapezoidal rule at the node of a quadrature law
-_EVALUATIONS = 1 << 17  # nodes times points of the trapezoidal rule, where that lies between the two
-_HALF_RANGE = 6.5  # of the trapezoidal rule: the normal law has 8e-11 beyond
-_MOVED = 1e-3  # relative distance of h and r from which (h - r)/step is the more accurate form of l'(r)
 
 
 class ScoreNodes(NamedTuple):
@@ -67,10 +63,7 @@ class Equations(Protocol):
 
 
 class Iterate(NamedTuple):
-    """The equations at a point x of the unknowns.
-
-    `J` is the Jacobian of F with the training loss's derivatives as its last row.
-    """
+    """The equations at a point x of the unknowns; `J` is the Jacobian of F, then the training loss's derivatives."""
 
     x: np.ndarray
     F: np.ndarray
@@ -80,7 +73,7 @@ class Iterate(NamedTuple):
 
     @property
     def residual(self) -> float:
-        """The largest entry of the scaled residual, which is what convergence is judged by."""
+        """The largest entry of the scaled residual."""
         return float(np.abs(self.F).max())
 
     @property
@@ -92,18 +85,16 @@ class Iterate(NamedTuple):
 def quadrature(offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard normal points and their shares over the readout noise at nodes (B, N), shifted by the nodes' offsets.
 
-    Nodes of one replicate are a quadrature rule themselves and get a trapezoidal one, finer the fewer they are. Drawn nodes
-    (several replicates) get few equally likely strata, shifted by a random offset at each node: unbiased, and averaged out
-    over the nodes; their scatter is part of the standard error.
+    Nodes of one replicate, a quadrature rule, get a trapezoidal one, finer the fewer they are; drawn nodes few random strata.
     """
     drawn = len(offset) > 1
-    size = STRATA if drawn else int(np.clip(_EVALUATIONS // offset.shape[-1], *_GRIDS))
+    size = STRATA if drawn else int(np.clip((1 << 17) // offset.shape[-1], 27, 1601))
     place = np.arange(size).reshape(size, 1, 1)
     if drawn:
         zeta = ndtri((place + offset) / size)
         return zeta, np.full(zeta.shape, 1.0 / size)
-    step = 2 * _HALF_RANGE / size
-    zeta = -_HALF_RANGE + step * (place + offset)
+    reach = 6.5  # the normal law has 8e-11 beyond
+    zeta = -reach + 2 * reach / size * (place + offset)
     share = np.exp(-0.5 * zeta**2)
     return zeta, share / share.sum(0)
 
@@ -111,10 +102,8 @@ def quadrature(offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def blocks_of(
     y: np.ndarray, columns: np.ndarray, overlaps: np.ndarray, weight: np.ndarray, offset: np.ndarray
 ) -> tuple[ScoreNodes, ...]:
-    """The nodes in blocks of equal size on JAX's device; those of one replicate are one block.
-
-    Compiling takes seconds, a warm solve a tenth of one: blocks of one size need one program for all levels of refinement.
-    """
+    """The nodes in blocks of equal size, which need one compiled program for all levels, on JAX's device; those of one
+    replicate are one block."""
     nodes = ScoreNodes(y, columns, overlaps, weight, *quadrature(offset))
     count = y.shape[1]
     if len(y) == 1:
@@ -129,7 +118,7 @@ def blocks_of(
 
 
 def evaluate(equations: Equations, loss: Loss, x: np.ndarray, blocks: tuple[ScoreNodes, ...], constants) -> Iterate:
-    """The residual at x, its Jacobian and the replicates' own residuals, from sums over the blocks."""
+    """The equations at x, from sums over the blocks."""
     pending = [_block_moments(equations, loss, x, block) for block in blocks]
     averages, slopes = (np.sum([np.asarray(part) for part in parts], axis=0) for parts in zip(*pending))
     F, J, each = map(np.asarray, _assemble(equations, x, averages, slopes, constants))
@@ -163,11 +152,8 @@ def moments(loss: Loss, fields: tuple[Any, Any, Any], nodes: ScoreNodes):
 
 
 def moments_with_slopes(loss: Loss, fields: tuple[Any, Any, Any], nodes: ScoreNodes):
-    """`moments`, and the derivatives of their mean over replicates in (m, Q, V).
-
-    By the chain rule through (mean, deviation, step) of h, as three matrix products: several times faster than letting JAX
-    push a tangent for each unknown.
-    """
+    """`moments`, and the derivatives of their mean over replicates in (m, Q, V): by the chain rule through (mean, deviation,
+    step) of h, as three matrix products, several times faster than a tangent for each unknown."""
     mean, deviation, step = _scores(fields, nodes)
     averages, slopes = _averages_with_slopes(loss, mean, deviation, step, nodes.y, nodes.zeta, nodes.share)
     weight = nodes.weight / nodes.weight.shape[0]
@@ -225,7 +211,7 @@ def _prox_on_grid(loss, mean, deviation, step, y, zeta):
     r = loss.prox(h, step, y)
     # l'(r) = (h - r)/step by definition; that form keeps its digits where l' is tiny because the step is huge, the loss's
     # own slope where h - r is tiny.
-    moved = jnp.abs(h - r) > _MOVED * (jnp.abs(h) + jnp.abs(r))
+    moved = jnp.abs(h - r) > 1e-3 * (jnp.abs(h) + jnp.abs(r))
     slope = jnp.where(moved, (h - r) / step, loss.slope(r, y))
     return slope, r, y
 

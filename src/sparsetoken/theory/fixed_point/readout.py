@@ -1,9 +1,7 @@
 """From a law to the limits of its readout: the fixed point solved on draws that are refined until the accuracy is met.
 
-A law is sampled in independent replicates. The fixed point is solved on all of them together; a single replicate would have
-another one, and the scatter of every reported quantity over the replicates' fixed points gives its standard error. This is
-the same for every kind of law: `plain`, `heads` and `coloured` add their equations, what they report, and what a readout
-trained on one law gives on another.
+It is solved on all replicates of a law together; the scatter of every quantity over the replicates' own fixed points gives
+its standard error. `plain`, `heads` and `coloured` add their equations and what they report.
 """
 
 from __future__ import annotations
@@ -23,9 +21,11 @@ from ...laws.measures import mean_and_scatter
 from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
+from ..capacity import require_above_capacity
 from ..errors import accuracy_missed
 from .prox_averages import Equations, ScoreNodes
 from .solver import LONGEST, Solver
+from .square_loss import is_square
 
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
 
@@ -112,16 +112,12 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         As in `results.ClassifierResult`, like all fields down to `tested`; `model` is the law's name.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; standard errors come from the law's sampling.
-    residual : float
-        Largest entry of the undamped scaled residual.
-    iterations : int
-        Evaluations that it took.
-    alpha, ridge : float
-        The problem: n/d and lambda.
+    residual, iterations : float, int
+        Largest entry of the undamped scaled residual, and the evaluations that it took.
+    alpha, ridge, law, loss
+        The problem.
     points : int
         Draws per replicate and class that the accuracy required; 0 for exact laws.
-    law, loss
-        The rest of the problem.
     fixed_point : ndarray (unknowns,)
         The unknowns as the solver holds them.
     own_fixed_points : ndarray (replicates, unknowns)
@@ -161,10 +157,9 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
     ) -> Self:
         """The same trained readout tested on another law.
 
-        Test error, sensitivity, specificity, balanced error and AUC are those of the trained readout, its bias moved by
-        `bias_shift`, on fresh bags of `law`, with standard errors from the sampling of both laws. Everything else stays that
-        of the training; only where its draws are too few for the accuracy is the fixed point solved again on more of them,
-        and moves within its standard errors.
+        The measures on fresh bags are those of `law`, with standard errors from the sampling of both laws. Everything else
+        stays that of the training; only where its draws are too few for the accuracy is the fixed point solved again on more
+        of them, and moves within its standard errors.
 
         Parameters
         ----------
@@ -175,11 +170,6 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
             Added to the trained bias.
         accuracy, strict : float, bool
             As in `erm`.
-
-        Returns
-        -------
-        ErmResult, HeadsResult or ColouredResult
-            With `test_law`, `trained` and `tested` filled in.
         """
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         wanted = Accuracy(accuracy, strict)
@@ -213,8 +203,8 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
             test_law=test_law,
             test_points=points,
             test_bias_shift=shift,
-            trained=problem.record(self.law, 0.0),
-            tested=problem.record(test_law, shift),
+            trained=_record(self.law, 0.0),
+            tested=_record(test_law, shift),
         )
 
     def _setting(self) -> str:
@@ -226,10 +216,7 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
 
 
 class ReadoutProblem(ABC):
-    """The convex readout of one law, to be solved for.
-
-    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d.
-    """
+    """The convex readout of one law: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d."""
 
     def __init__(self, law: Any, alpha: float, ridge: float, loss: str | Loss):
         self.law, self.alpha, self.ridge, self.loss_given = law, alpha, ridge, loss
@@ -240,9 +227,20 @@ class ReadoutProblem(ABC):
     def equations(self) -> Equations:
         """The law's unknowns and equations."""
 
-    @abstractmethod
+    @property
+    def not_unique(self) -> tuple[float, str]:
+        """The n/d up to which the square loss has many minimisers without a ridge, and where that is, in words."""
+        return 0.0, ""
+
     def check_ridgeless(self) -> None:
         """Raise ValueError where there is no unique minimiser without a ridge."""
+        if not is_square(self.loss):
+            require_above_capacity(self.law, self.alpha)
+        elif not self.alpha > self.not_unique[0]:
+            raise ValueError(
+                f"ridge must be positive {self.not_unique[1]}, got alpha {self.alpha:g}: the square loss has many minimisers "
+                "there; a small ridge gives the shortest one"
+            )
 
     @abstractmethod
     def constants(self, ridge: float) -> tuple:
@@ -271,10 +269,6 @@ class ReadoutProblem(ABC):
     @abstractmethod
     def fresh_on(self, law: Any, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
         """Measures of the readout x, its bias moved by `shift`, on fresh bags of another law, for each replicate."""
-
-    @abstractmethod
-    def record(self, law: Any, bias_shift: float) -> dict[str, Any]:
-        """The description of a law that a result shows under `trained` or `tested`."""
 
     def closed_form(self, points: int) -> FixedPoint | None:
         """The fixed point at a level of refinement, for a loss that needs no iteration."""
@@ -344,8 +338,7 @@ class ReadoutProblem(ABC):
         return Solver(self.equations, loss, blocks, self.constants, lambda ridge: self.guess(points, ridge), setting)
 
     def _summary(self, found: FixedPoint, points: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Values and standard errors at a fixed point: the scatter of the quantities at the replicates' own fixed points,
-        over the root of the number of replicates, is the standard error."""
+        """Values at a fixed point, and standard errors from the scatter at the replicates' own fixed points."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             common = self.quantities(points, found.x, found.replicate_loss)
             values = {name: _plain(np.mean(v, axis=0)) for name, v in common.items()}
@@ -355,6 +348,12 @@ class ReadoutProblem(ABC):
             scatter = {name: standard_error(v) for name, v in own.items()}
         # What is infinite in the limit (V of an interpolator) has no error.
         return values, {name: _plain(np.where(np.isfinite(values[name]), v, 0.0)) for name, v in scatter.items()}
+
+
+def _record(law: Any, bias_shift: float) -> dict[str, Any]:
+    """The description of a law that a result shows under `trained` or `tested`."""
+    task = {"prevalence": float(law.prevalence)} if law.task is None else law.task.to_dict()
+    return {**task, "sharpness": law.sharpness, "bias_shift": bias_shift}
 
 
 def _plain(value: Any) -> Any:

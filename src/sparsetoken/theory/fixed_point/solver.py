@@ -1,8 +1,5 @@
-"""How a fixed point is found: Newton's method, from a neighbour's solution or by continuation in the ridge.
-
-At a large ridge w is nearly zero and a guess lies close enough for Newton's method. From there the ridge is lowered in steps
-that shrink where the method fails. A neighbouring problem's solution usually makes the continuation unnecessary.
-"""
+"""How a fixed point is found: Newton's method, from a neighbour's solution or by continuation from a large ridge, where w is
+nearly zero and a guess lies close enough."""
 
 from __future__ import annotations
 
@@ -21,11 +18,8 @@ LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
 
 
 class Solver:
-    """Newton's method and continuation in the ridge on one set of nodes.
-
-    `constants(ridge)` are those of the equations' residual, `guess(ridge)` a start for a large ridge, and `setting` names the
-    problem in messages. `begun`: whether a residual was ever finite.
-    """
+    """Newton's method and continuation on one set of nodes. `constants(ridge)` are those of the residual, `guess(ridge)` is a
+    start for a large ridge, `setting` names the problem in messages; `begun`: whether a residual was ever finite."""
 
     def __init__(
         self,
@@ -53,10 +47,7 @@ class Solver:
             return self._walk(ridge)
 
     def newton(self, x: np.ndarray, ridge: float) -> Iterate:
-        """From x with step reduction on ||F||, until the largest entry of the scaled residual F is below the tolerance.
-
-        Also stops when no step reduces ||F||: the caller checks whether it converged.
-        """
+        """From x with step reduction on ||F||, until F is within the tolerance or no step reduces it: see `converged`."""
         constants = self.constants(ridge)
         longest = np.full(len(x), np.inf)
         longest[list(self.equations.logarithms)] = LONGEST

@@ -1,18 +1,11 @@
 """Square loss: the fixed point in closed form up to one scalar equation, at any ridge.
 
 Objective: (1/n) sum_i (<w, f_i> + b - y_i)^2/2 + (ridge/2) ||w||^2, bias unpenalised, alpha = n/dimension; at ridge = 0 and
-below alpha = 1 the interpolator of least norm. The prox is linear, l'(r) = a (h - y) with a = 1/(1 + V kappa^2), so that
+below alpha = 1 the interpolator of least norm.
 
-    alpha V (ridge + E[kappa^2 a]) = 1,
-
-which is increasing and concave in V, and with e = m_q T + m_u S + b - y everything else is linear in (m_q, m_u, b):
-
-    ridge m_q + E[T e a] = 0,   m_u/(alpha V) + E[S e a] = 0,   E[e a] = 0,
-    nu^2 = alpha V^2 E[kappa^2 a^2 (e^2 + kappa^2 (m_u^2 + nu^2))].
-
-At ridge = 0 below alpha = 1 V is infinite, the weights become 1/kappa^2 and ridge V tends to (1 - alpha)/alpha.
-
-Eq. (11) of docs/theory.md.
+Eq. (11) of docs/theory.md gives V, its left side being increasing and concave in V, and nu. With the a and e of there, the
+rest is linear: ridge m_q + E[T e a] = 0, m_u/(alpha V) + E[S e a] = 0, E[e a] = 0. At ridge = 0 below alpha = 1 V is infinite,
+the weights become 1/kappa^2 and ridge V tends to (1 - alpha)/alpha.
 """
 
 from __future__ import annotations
@@ -114,11 +107,7 @@ def _interpolator(alpha: float, design: _Design, k2: np.ndarray, weight: np.ndar
 def _prox_step(
     alpha: float, ridge: float, k2: np.ndarray, weight: np.ndarray, near: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """V of every law, and the equation's residual there.
-
-    Newton's method: the equation's left side is concave, so that a step from above leads below the root and none from below
-    passes it.
-    """
+    """V of every law by Newton's method, which passes a concave equation's root from above only, and the residual there."""
     wk2 = weight * k2
     lowest = 1.0 / (alpha * (ridge + wk2.sum(-1)))
     V = lowest if near is None else np.maximum(lowest, near)
@@ -134,10 +123,8 @@ def _prox_step(
 
 
 def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m_q, m_u, b) of (M + diagonal) m = E[c y], and the largest entry of the residual.
-
-    A law without S (or without T) leaves its overlap undetermined: the least-squares solution has zero, which is right.
-    """
+    """(m_q, m_u, b) of (M + diagonal) m = E[c y], and the largest entry of the residual. An overlap that a law leaves
+    undetermined, having no S or no T, is zero by least squares."""
     system, right = M[:, :3, :3] + diagonal[:, :, None] * np.eye(3), M[:, :3, 3]
     scale = np.sqrt(np.diagonal(system, axis1=1, axis2=2))
     scale = np.where(scale == 0, 1.0, scale)
