@@ -172,7 +172,7 @@ def _compiled_change(model: BagModel) -> Callable[..., Any]:
         return z, g, dz, dg
 
     return jax.jit(
-        lambda H, dH, bias: jax.lax.map(lambda pair: of_bag(*pair, bias), (H, dH), batch_size=BAGS_AT_A_TIME)
+        lambda H, dH, bias: jax.lax.map(lambda bag: of_bag(bag[0], bag[1], bias), (H, dH), batch_size=BAGS_AT_A_TIME)
     )
 
 

@@ -5,7 +5,7 @@ The studies: `heads` (staged training) and `depth` (two layers run to the end of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,10 +177,10 @@ def layer_spots(lengths: Sequence[int], factors: Sequence[float]) -> list[dict[s
     return spots
 
 
-def layer_grids(tried: dict[int, tuple[Sequence[float], int]], limit: dict[str, int]) -> list[Grid]:
+def layer_grids(tried: Mapping[int, tuple[Sequence[float], int]], limit: dict[str, int]) -> list[Grid]:
     """Ends by length, each with the factors of its decays and its repeats; both lengths of theory's averages."""
     task: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 2.0}
-    first = {"first_seed": 7000}  # decays and strengths were chosen on others
+    first: dict[str, Any] = {"first_seed": 7000}  # decays and strengths were chosen on others
     exact_at = layer_spots([SHORTEST], [1.0])
     informed = [{**spot, "start": "informed"} for spot in exact_at]
     return [
