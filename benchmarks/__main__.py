@@ -22,6 +22,8 @@ MODULES = {
     "learners": ("estimators", "bags"),
     "processes": ("study", "simulation"),
     "growth": ("theory", "laws", "simulation"),
+    "training_measured": ("theory", "laws", "simulation"),
+    "planned": ("planning", "theory", "simulation", "estimators"),
 }
 
 
@@ -35,7 +37,9 @@ def load_cases() -> dict:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed against peers, in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Speed against peers, and figures of the pages."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="the same, repeatable")
     parser.add_argument("--quick", action="store_true", help="smallest sizes: does it run, not how fast is it")
@@ -45,7 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     from sparsetoken.cli.console import print_table
 
-    from .measure import HEADINGS, keep, machine_facts, table_cells
+    from .measure import Row, keep, machine_facts
+    from .report import lines_of
 
     cases = load_cases()
     if given.list:
@@ -60,12 +65,13 @@ def main(arguments: list[str] | None = None) -> int:
     print(", ".join(f"{k} {v}" for k, v in facts.items() if k != "load_average"))
     print("wall and CPU seconds, medians of the repeats; ratio: the peer's CPU seconds over ours\n")
     for name in chosen:
-        rows = cases[name].run(given.quick)
-        print_table(f"{name}: {cases[name].title}", HEADINGS, [table_cells(row) for row in rows])
+        rows = [row.to_dict() if isinstance(row, Row) else row for row in cases[name].run(given.quick)]
+        heads, *lines = lines_of(rows)
+        print_table(f"{name}: {cases[name].title}", heads, lines)
         sys.stdout.flush()
         if given.json:
             module = cases[name].run.__module__.rpartition(".")[2]
-            keep(name, cases[name].title, [row.to_dict() for row in rows], MODULES[module], quick=given.quick)
+            keep(name, cases[name].title, rows, MODULES[module], quick=given.quick)
     return 0
 
 

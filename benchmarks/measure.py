@@ -126,45 +126,29 @@ class Row:
         return asdict(self) | {"ratio": self.ratio}
 
 
+Cases = Callable[[bool], list[Row]] | Callable[[bool], list[dict[str, Any]]]
+
+
 @dataclass(frozen=True)
 class Case:
-    """A named benchmark; `run(quick)` gives its rows."""
+    """A named benchmark; `run(quick)` gives its rows: timings, or dictionaries whose keys are a table's columns."""
 
     name: str
     title: str
-    run: Callable[[bool], list[Row]] = field(repr=False)
+    run: Cases = field(repr=False)
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(name: str, title: str) -> Callable[[Callable[[bool], list[Row]]], Callable[[bool], list[Row]]]:
+def case(name: str, title: str) -> Callable[[Cases], Cases]:
     """Register a function quick -> rows as a benchmark. `quick` asks for the smallest sizes that still mean something."""
 
-    def register(run: Callable[[bool], list[Row]]) -> Callable[[bool], list[Row]]:
+    def register(run: Cases) -> Cases:
         CASES[name] = Case(name, title, run)
         return run
 
     return register
-
-
-def table_cells(row: Row) -> list[str]:
-    """Columns of `HEADINGS`."""
-    peer = row.peer_timing
-    return [
-        row.what,
-        seconds(row.ours.wall),
-        seconds(row.ours.cpu),
-        row.peer,
-        seconds(peer.wall) if peer else "",
-        seconds(peer.cpu) if peer else "",
-        "" if row.ratio is None else f"{row.ratio:.3g}",
-        row.goal,
-        row.note,
-    ]
-
-
-HEADINGS = ["work", "wall s", "CPU s", "peer", "wall s", "CPU s", "ratio", "goal", "note"]
 
 
 def seconds(value: float) -> str:

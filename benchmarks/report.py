@@ -31,8 +31,19 @@ def table(name: str) -> str:
     if not file.exists():
         raise FileNotFoundError(f"no result {name!r}: `python -m benchmarks {name} --json` measures it")
     measured = json.loads(file.read_text(encoding="utf-8"))
-    lines = _timings(measured["rows"]) if "ours" in measured["rows"][0] else _plain(measured["rows"])
-    return f"*{origin(measured)}*\n\n{_markdown(lines)}"
+    rows = measured["rows"]
+    shown = _markdown(lines_of(rows)) if "output" not in rows[0] else _printed(rows)
+    return f"*{origin(measured)}*\n\n{shown}"
+
+
+def lines_of(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Rows of a result as cells, the head first."""
+    return _timings(rows) if "ours" in rows[0] else _plain(rows)
+
+
+def _printed(rows: list[dict[str, Any]]) -> str:
+    """Commands and what they print."""
+    return "```text\n" + "\n\n".join(f"$ {row['command']}\n{row['output']}" for row in rows) + "\n```\n"
 
 
 def _judged(name: str) -> str:
