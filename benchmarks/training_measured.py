@@ -41,14 +41,8 @@ def timed_row(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def designs(quick: bool) -> list[dict[str, Any]]:
     plain, alpha = Task(), ALPHA
     rows = [timed_row(lambda: _staged(plain, alpha)), timed_row(lambda: _constant(plain))]
-    searches = [
-        (plain, "attention", alpha),
-        (plain, "tied:2", alpha),
-        (Task(20, 2, 4.0, 0.5), "tied:2", 3.0),
-        (Task(6, 1, 4.0, 0.3), "tied:2", 4.0),
-    ]
-    for task, model, size in searches[1:2] if quick else searches:
-        rows.append(timed_row(lambda: _designed(task, model, size, quick)))  # noqa: B023
+    for task, size in ((plain, alpha), (Task(6, 1, 4.0, 0.3), 4.0))[: 1 if quick else 2]:
+        rows.append(timed_row(lambda: _designed(task, "tied:2", size, quick)))  # noqa: B023
     return rows
 
 
@@ -93,7 +87,7 @@ ENDS: tuple[tuple[str, Any, float], ...] = (
 
 @case("ends", "where joint training ends at L = 10, R = 1, θ = 5, α = 2: theory, and simulated at d = 300")
 def ends(quick: bool) -> list[dict[str, Any]]:
-    d, runs = (30, 2) if quick else (300, 20)
+    d, runs = (30, 2) if quick else (300, 16)
     return [timed_row(lambda: _end(*given, d, runs)) for given in (ENDS[3:4] if quick else ENDS)]  # noqa: B023
 
 
