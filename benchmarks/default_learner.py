@@ -30,25 +30,11 @@ from sklearn.model_selection import StratifiedKFold
 from .measure import DATA
 from .other_laws import LAWS
 from .regression import SETS as NUMBER_SETS
+from .report import OLDER, markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "default_learner.json"
 ABLATIONS = Path(__file__).parent / "results" / "ablations.json"
-PAGE = Path(__file__).parents[1] / "docs" / "learners_measured.md"
-PAGE_HEAD = """# Learners, measured
-
-The default learners in one configuration on all sets, before they were rebuilt (commit ae373e9) and now (commit {commit},
-{date}): the same splits for both, run in turns. The development sets chose candidates, ridges and the vote; the confirmation
-sets are drawn with other seeds and split otherwise. (The number of landmarks was chosen later, on digits of yet other seeds.)
-Made by `python -m benchmarks.default_learner --page`; the script says what each set is. Real bags: musk1, hockey posts and
-winter wren; the others are drawn, or made of scikit-learn's tables and digits. Errors are standard errors over sets.
-
-Where the former learner let the likelihood ratio of the paper's model decide alone (*model bags*, *shifted*), a fit took less
-time, and more bags did not help: with a small shift per bag that model is not quite true. Now all candidates are fitted there.
-
-Later simplifications (the kernel of a bag's statistics has 100 landmarks and the statistics' own variance, whether tokens look
-Gaussian is judged on 2,000 of them) changed accuracy, AUC and log loss by +0.0007, 0.0000 and -0.0002 on the development sets,
--0.0006, +0.0002 and -0.0003 on the confirmation sets (without winter wren), and a fit takes 0.97 of the time.
-"""
+LEFT_OUT = "Change of the log loss where a candidate is left out; above zero: it helps."
 FILES = {
     "musk1": "musk1.csv.gz",
     "hockey": "newsgroups_rec_sport_hockey.csv.gz",
@@ -254,42 +240,34 @@ def compared(old: Path, new: Path) -> None:
     RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def write_page() -> None:
-    """docs/learners_measured.md from the stored comparison and, where there is one, the ablation."""
+def tables() -> str:
+    """The stored comparison in Markdown and, where there is one, the ablation."""
     found = json.loads(RESULTS.read_text())
-    lines = [PAGE_HEAD.format(date=found["date"][:10], commit=found["commit"])]
+    lines = [f"*{found['date'][:10]}, commit {found['commit']}. {OLDER}*", ""]
     for part, rows in found["parts"].items():
         keys = [key for key in next(iter(rows["sets"].values()))["now"] if key != "seconds"]
-        lines += [f"## {part.capitalize()}", ""]
-        lines += ["| set | " + " | ".join(f"{key}, before → now" for key in keys) + " | CPU s per fit |"]
-        lines += ["|---|" + "---|" * (len(keys) + 1)]
-        for name, both in rows["sets"].items():
-            cells = [f"{both['before'][key]:.3f} → {both['now'][key]:.3f}" for key in keys]
-            lines.append(
-                f"| {name} | "
-                + " | ".join(cells)
-                + f" | {both['before']['seconds']:.2f} → {both['now']['seconds']:.2f} |"
-            )
-        mean = rows["mean"]
-        cells = [f"{mean[key]['change']:+.4f} ± {mean[key]['error']:.4f}" for key in keys]
-        lines += ["| **mean change** | " + " | ".join(cells) + f" | × {mean['seconds']['ratio']:.2f} in all |", ""]
-    if ABLATIONS.is_file():
-        lines += [
-            "## Without each candidate",
-            "",
-            "Change of the log loss where a candidate is left out; above zero: it helps.",
-            "",
+        head = ["set", *(f"{key}, before → now" for key in keys), "CPU s per fit"]
+        body = [
+            [
+                name,
+                *(f"{both['before'][key]:.3f} → {both['now'][key]:.3f}" for key in keys),
+                f"{both['before']['seconds']:.2f} → {both['now']['seconds']:.2f}",
+            ]
+            for name, both in rows["sets"].items()
         ]
+        mean = rows["mean"]
+        changes = [f"{mean[key]['change']:+.4f} ± {mean[key]['error']:.4f}" for key in keys]
+        body.append(["**mean change**", *changes, f"× {mean['seconds']['ratio']:.2f} in all"])
+        lines += [f"## {part.capitalize()}", "", markdown_table([head, *body])]
+    if ABLATIONS.is_file():
         parts = json.loads(ABLATIONS.read_text())["parts"]
         names = list(next(iter(next(iter(parts.values())).values()))["without"])
-        lines += [
-            "| candidate | " + " | ".join(f"{part}: mean, most" for part in parts) + " |",
-            "|---|" + "---|" * len(parts),
-        ]
+        body = [["candidate", *(f"{part}: mean, most" for part in parts)]]
         for name in names:
             changes = [[row["without"][name] for row in sets.values()] for sets in parts.values()]
-            lines.append(f"| `{name}` | " + " | ".join(f"{np.mean(c):+.4f}, {np.max(c):+.3f}" for c in changes) + " |")
-    PAGE.write_text("\n".join(lines).rstrip() + "\n")
+            body.append([f"`{name}`", *(f"{np.mean(c):+.4f}, {np.max(c):+.3f}" for c in changes)])
+        lines += ["## Without each candidate", "", LEFT_OUT, "", markdown_table(body)]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -298,11 +276,7 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS), action="append")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--compare", nargs=2, type=Path)
-    parser.add_argument("--page", action="store_true", help="write docs/learners_measured.md from the stored results")
     given = parser.parse_args()
-    if given.page:
-        write_page()
-        return
     warnings.simplefilter("ignore")
     if given.compare:
         compared(*given.compare)

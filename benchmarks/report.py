@@ -27,12 +27,16 @@ def table(name: str) -> str:
         return _cluster([json.loads(line) for line in lines])
     if name in ("plans", "forecast_backtest"):
         return _judged(name)
+    if name == "default_learner":
+        from . import default_learner
+
+        return default_learner.tables()
     file = RESULTS / f"{name}.json"
     if not file.exists():
         raise FileNotFoundError(f"no result {name!r}: `python -m benchmarks {name} --json` measures it")
     measured = json.loads(file.read_text(encoding="utf-8"))
     rows = measured["rows"]
-    shown = _markdown(lines_of(rows)) if "output" not in rows[0] else _printed(rows)
+    shown = markdown_table(lines_of(rows)) if "output" not in rows[0] else _printed(rows)
     return f"*{origin(measured)}*\n\n{shown}"
 
 
@@ -59,7 +63,7 @@ def _judged(name: str) -> str:
     return backtest.summary([backtest.judged(json.loads(line)) for line in lines]) + "\n"
 
 
-def _markdown(lines: list[list[str]]) -> str:
+def markdown_table(lines: list[list[str]]) -> str:
     """A table whose first line is its head."""
     lines = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -124,7 +128,7 @@ def _gpu(measured: dict[str, Any]) -> str:
         times = [seconds(run[field]) for field in ("fit_numpy", "fit_first", "fit_again")]
         learners.append([name, *times, f"{run['largest_gap']:.1g}"])
     said = f"*{measured['device']}, JAX {measured['jax']}. {OLDER}*"
-    return f"{said}\n\n{_markdown(work)}\n{_markdown(learners)}"
+    return f"{said}\n\n{markdown_table(work)}\n{markdown_table(learners)}"
 
 
 def _cluster(rows: list[dict[str, Any]]) -> str:
@@ -136,4 +140,4 @@ def _cluster(rows: list[dict[str, Any]]) -> str:
             speed = f"{min(rates):.2g} to {max(rates):.2g}"
             peaks = [f"{max(row['worker_peaks_mb']):,}", f"{row['client_peak_mb']:,.0f}"]
             lines.append([row["learner"], f"{row['seconds']:.0f}", str(row["passes"]), speed, *peaks])
-    return f"*{rows[0]['gigabytes']:g} GB, {rows[0]['workers']} workers of one thread. {OLDER}*\n\n{_markdown(lines)}"
+    return f"*{rows[0]['gigabytes']:g} GB, {rows[0]['workers']} workers of one thread. {OLDER}*\n\n{markdown_table(lines)}"

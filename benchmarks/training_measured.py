@@ -184,7 +184,7 @@ def _check(model: str, sizes: tuple[int, ...], runs: int) -> dict[str, Any]:
 
 @case("unstable", "unstable training: ‖w‖² of the thresholded model at rates of 8 after six steps")
 def unstable(quick: bool) -> list[dict[str, Any]]:
-    sizes, bags, runs = ((20,), (64,), 2) if quick else ((400, 1600, 6400), (256, 1024, 4096, 16384), 16)
+    sizes, bags, runs = ((20,), (64,), 2) if quick else ((400, 1600, 6400), (256, 2048, 16384), 12)
     stage, start = six_steps("thresholded", 8.0)
     rows = []
     for count in bags:
@@ -195,7 +195,7 @@ def unstable(quick: bool) -> list[dict[str, Any]]:
 
 
 def _unstable_limit(stage: Stage, start: dict[str, float], bags: int) -> dict[str, Any]:
-    sampling = theory.Sampling(bags, 16)
+    sampling = theory.Sampling(bags, 8)
     found = theory.trajectory(FIVE_TOKENS, "thresholded", stage, start=start, tested=[0], sampling=sampling)
     return {
         "what": f"theory, replicates of {bags:,} bags",
