@@ -66,8 +66,11 @@ def main(arguments: list[str] | None = None) -> int:
     print("wall and CPU seconds, medians of the repeats; ratio: the peer's CPU seconds over ours\n")
     for name in chosen:
         rows = [row.to_dict() if isinstance(row, Row) else row for row in cases[name].run(given.quick)]
-        heads, *lines = lines_of(rows)
-        print_table(f"{name}: {cases[name].title}", heads, lines)
+        if "output" in rows[0]:
+            print(f"{name}: {cases[name].title}\n", *(row["output"] for row in rows), sep="\n")
+        else:
+            heads, *lines = lines_of(rows)
+            print_table(f"{name}: {cases[name].title}", heads, lines)
         sys.stdout.flush()
         if given.json:
             module = cases[name].run.__module__.rpartition(".")[2]

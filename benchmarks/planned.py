@@ -1,4 +1,4 @@
-"""What `plan` and `solve` answer, and what weights of the rare class change: figures of docs/plan.md."""
+"""What `plan` prints, and what weights of the rare class change: figures of docs/plan.md."""
 
 from __future__ import annotations
 
@@ -22,14 +22,7 @@ from .measure import case
 from .training_measured import timed_row
 
 PLAN = "plan --length 10 --strength 5 -n 1000 -d 250 --ask none"
-FROM_BAGS = "plan --from bags.csv.gz --bag bag_id --label label --target 0.03"
-SOLVED = (
-    "solve -d 100 --target 0.05",
-    "solve --for strength -n 500 -d 100 --target 0.05",
-    "solve -n 500 -d 100 --for error",
-    "test-size --error 0.1 --width 0.1",
-    "test-size --error 0.1 --versus 0.15",
-)
+FROM_BAGS = "plan --from bags.csv.gz --bag bag_id --label label --target 0.03 --budget 300"
 
 
 def printed(command: str, folder: str | None = None) -> dict[str, Any]:
@@ -61,11 +54,6 @@ def plan_from_bags(quick: bool) -> list[dict[str, Any]]:
         owner = np.repeat(np.arange(len(labels)), bags.lengths)
         table.assign(bag_id=owner, label=labels[owner]).to_csv(Path(folder, "bags.csv.gz"), index=False)
         return [printed(FROM_BAGS + " --budget 1" * quick, folder)]
-
-
-@case("plan_solved", "what `sparsetoken solve` and `test-size` print")
-def plan_solved(quick: bool) -> list[dict[str, Any]]:
-    return [printed(command) for command in (SOLVED[-2:] if quick else SOLVED)]
 
 
 @case(

@@ -46,8 +46,8 @@ def lines_of(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def _printed(rows: list[dict[str, Any]]) -> str:
-    """Commands and what they print."""
-    return "```text\n" + "\n\n".join(f"$ {row['command']}\n{row['output']}" for row in rows) + "\n```\n"
+    """What commands print."""
+    return "```text\n" + "\n\n".join(row["output"] for row in rows) + "\n```\n"
 
 
 def _judged(name: str) -> str:
@@ -56,7 +56,7 @@ def _judged(name: str) -> str:
         from . import plans
 
         with (RESULTS / "plans.csv").open(newline="") as file:
-            return plans.summary(list(csv.DictReader(file))) + "\n"
+            return f"*As recorded in `benchmarks/results/plans.csv`. {OLDER}*\n\n{plans.summary(list(csv.DictReader(file)))}\n"
     from . import forecast_backtest as backtest
 
     lines = (RESULTS / "forecast_backtest.jsonl").read_text(encoding="utf-8").splitlines()
@@ -140,4 +140,6 @@ def _cluster(rows: list[dict[str, Any]]) -> str:
             speed = f"{min(rates):.2g} to {max(rates):.2g}"
             peaks = [f"{max(row['worker_peaks_mb']):,}", f"{row['client_peak_mb']:,.0f}"]
             lines.append([row["learner"], f"{row['seconds']:.0f}", str(row["passes"]), speed, *peaks])
-    return f"*{rows[0]['gigabytes']:g} GB, {rows[0]['workers']} workers of one thread. {OLDER}*\n\n{markdown_table(lines)}"
+    return (
+        f"*{rows[0]['gigabytes']:g} GB, {rows[0]['workers']} workers of one thread. {OLDER}*\n\n{markdown_table(lines)}"
+    )

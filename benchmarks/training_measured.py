@@ -116,24 +116,6 @@ def _end(model: str, decay: Any, prevalence: float, d: int, runs: int) -> dict[s
     }
 
 
-@case("best_ends", "decay and sharpness with which joint training ends best, by theory.design_end")
-def best_ends(quick: bool) -> list[dict[str, Any]]:
-    return [timed_row(lambda: _best_end(model, quick)) for model in ("tied", "attention")[: 1 if quick else 2]]  # noqa: B023
-
-
-def _best_end(model: str, quick: bool) -> dict[str, Any]:
-    small = {"most_evaluations": 1, "sampling": theory.Sampling(64, 2)} if quick else {}
-    found = theory.design_end(Task(), model, ALPHA, **small)
-    return {
-        "model": f"`{model}`",
-        "decay": ", ".join(f"{a} {rate:.2g}" for a, rate in found.decay.items()),
-        "sharpness": f"{found.model.sharpness:.2g}",
-        "refitted bias": with_error(found.end.refitted_error, found.end.errors["refitted_error"]),
-        "Bayes limit": f"{found.bayes_error:.4f}",
-        "ends solved": found.evaluations,
-    }
-
-
 # How far the limit is to be trusted.
 
 CHECKED = ("attention", "pooled", "tied", "heads:2", "gated", "two_layer", "thresholded")

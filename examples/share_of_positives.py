@@ -12,7 +12,9 @@ TASK, N, D, RUNS = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5), 10
 
 def main() -> None:
     """One row per ridge."""
-    print("| λ | difference of scores | spread of the bias | limit | averaged over p | simulated |\n|---|---|---|---|---|---|")
+    print(
+        "| λ | difference of scores | spread of the bias | limit | averaged over p | simulated |\n|---|---|---|---|---|---|"
+    )
     for ridge in (10.0, 1.0, 0.1):
         training = Training(alpha1=N / D, ridge=ridge)
         limit = forecast(TASK, training, "pooled")

@@ -1,12 +1,14 @@
 """The benchmarks run, and the plain state evolution they compare with is the theory's own."""
 
+import dataclasses
 import importlib.util
 import json
 
 import numpy as np
 import pytest
 
-from sparsetoken import Task, theory
+from sparsetoken import Task, simulate_trajectory, theory
+from sparsetoken.simulation import mean_trajectory
 
 if importlib.util.find_spec("benchmarks") is None:
     pytest.skip("the benchmarks are not installed with the package: run from the repository", allow_module_level=True)
@@ -179,3 +181,26 @@ def test_peers_are_timed_at_our_standard_error():
     assert "8 scrambles of 2^9" in mean.name and "2^10 Sobol, one run" in alone.name and alone.factor == 1.0
     short = closed_forms.rivals(peer, scatter / 2**10, 9)[1]
     assert short.factor == pytest.approx(2.0) and len(mean.run()) == 2
+
+
+def test_z_scores_are_about_one_for_equal_laws_and_large_otherwise():
+    """Two sets of runs of the same training against each other; then with another bias."""
+    from benchmarks import training_measured
+
+    stage, start = training_measured.six_steps("pooled", 1.0)
+    runs = [simulate_trajectory(Task(4), "pooled", stage, 20, seed, start=start) for seed in range(24)]
+    mean = mean_trajectory(runs[:12])
+    scores = training_measured.z_scores(mean, runs[12:])
+    assert scores.shape == (6 * 4,)  # of every step: overlap, squared norm, loss and bias
+    assert 0.3 < np.sqrt(np.mean(scores**2)) < 2.5
+    moved = dataclasses.replace(mean, bias=mean.bias + 10 * np.max(mean.errors["bias"]))
+    assert np.sqrt(np.mean(training_measured.z_scores(moved, runs[12:]) ** 2)) > 3
+
+
+def test_what_a_command_prints_is_shown_as_text(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    assert command.main(["--quick", "--json", "plan_printed"]) == 0
+    assert "159 test bags" in capsys.readouterr().out
+    page = report.expand("<!-- benchmark: plan_printed -->")
+    assert "```text\n159 test bags" in page and "commit" in page

@@ -87,7 +87,7 @@ def main(path: Path, folder: Path) -> None:
             if cell["cell_type"] == "code":
                 recorder.run("".join(cell["source"]), names, f"{path.name}, cell {number}")
     else:
-        names = {"__name__": path.stem, "__file__": str(path)}
+        names, sys.argv = {"__name__": path.stem, "__file__": str(path)}, [str(path)]
         printed = io.StringIO()
         with redirect_stdout(printed):
             exec(compile(path.read_text(), str(path), "exec"), names)
