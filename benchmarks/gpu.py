@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import date
 from pathlib import Path
 
 import jax
@@ -196,7 +197,7 @@ def measure(name: str, file: Path) -> None:
     device = jax.devices()[0]
     report = {"device": str(device.device_kind), "jax": jax.__version__, "copy_bytes_per_second": bandwidth}
     part = parts(device.platform != "cpu", bandwidth).get(name)
-    file.write_text(json.dumps(report | ({name: part()} if part else {})))
+    file.write_text(json.dumps(report | ({name: {"date": date.today().isoformat()} | part()} if part else {})))
 
 
 def main() -> None:

@@ -109,25 +109,19 @@ def _gpu(measured: dict[str, Any]) -> str:
     """What `python -m benchmarks.gpu` measured: large trials and dynamics, then estimators."""
     trial, dynamics = measured["trial"], [measured[f"dynamics_{bags}"] for bags in (1024, 131072)]
     work = [
-        ["work", "seconds", "over the least that memory traffic takes"],
+        ["work", "seconds", "over the least that memory traffic takes", "date"],
         [f"trial at d = {trial['d']:,}, L = {trial['length']}, {trial['feature_gigabytes']:g} GB of features",
-         f"{seconds(trial['warm_seconds'])} warm, {seconds(trial['cold_seconds'])} cold", ""],
-        ["its readout alone", seconds(trial['readout_seconds']), f"{trial['ratio_to_floor']:.2g}"],
+         f"{seconds(trial['warm_seconds'])} warm, {seconds(trial['cold_seconds'])} cold", "", trial["date"]],
+        ["its readout alone", seconds(trial['readout_seconds']), f"{trial['ratio_to_floor']:.2g}", trial["date"]],
         *([f"training dynamics, {run['steps']} steps, a replicate of {run['bags']:,} bags", seconds(run['seconds']),
-           f"{run['times_the_floor']:.2g}"] for run in dynamics),
+           f"{run['times_the_floor']:.2g}", run["date"]] for run in dynamics),
     ]  # fmt: skip
-    names = {
-        "pooled": "pooled",
-        "staged": "attention",
-        "refined": "bag classifier",
-        "message passing": "message passing",
-    }
     learners = [["learner", "NumPy fit, s", "GPU fit, first, s", "GPU fit, again, s", "largest difference of log odds"]]
-    for key, name in names.items():
-        run = measured["estimators"][key]
+    for name in ("pooled", "attention", "bag classifier", "message passing"):
+        run = measured["estimators"][name]
         times = [seconds(run[field]) for field in ("fit_numpy", "fit_first", "fit_again")]
         learners.append([name, *times, f"{run['largest_gap']:.1g}"])
-    said = f"*{measured['device']}, JAX {measured['jax']}. {OLDER}*"
+    said = f"*{measured['device']}, JAX {measured['jax']}; learners {measured['estimators']['date']}. {OLDER}*"
     return f"{said}\n\n{markdown_table(work)}\n{markdown_table(learners)}"
 
 
