@@ -55,7 +55,7 @@ class HostLoss(Loss):
 @lru_cache(maxsize=64)  # tracing a loss takes longer than a warm solve
 def traceable(loss: Loss) -> Loss:
     """The loss itself if JAX can trace it, else the loss behind a callback to NumPy."""
-    probe = jax.ShapeDtypeStruct((2,), np.float64)
+    probe = jax.ShapeDtypeStruct((2,), np.float32)
     try:
         for method in ("value", "slope", "curvature"):
             jax.eval_shape(getattr(loss, method), probe, probe)
