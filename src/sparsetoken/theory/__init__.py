@@ -25,7 +25,7 @@ from .fixed_point.readout import Accuracy, WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length
-from .other_alignments import ColouredAlignment, SignalsAlignment, coloured_alignment, signals_alignment
+from .coloured_and_several_signals import ColouredAlignment, SignalsAlignment, coloured_alignment, signals_alignment
 from .recovery import Recovery, recovery
 from .refit import refit
 from .sweep import ForecastGrid, erm_sweep, forecast_grid, sweep

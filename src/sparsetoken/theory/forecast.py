@@ -28,7 +28,7 @@ from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
 from .fixed_point.readout import Accuracy
-from .other_alignments import coloured_alignment, noise_directions, signals_alignment
+from .coloured_and_several_signals import coloured_alignment, noise_directions, signals_alignment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
