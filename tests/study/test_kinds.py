@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from sparsetoken.solvers.separability import separable
 from sparsetoken.study import TrialSpec
 from sparsetoken.study.kind import get_kind, stream_seed
-from sparsetoken.study.kinds.readout import separable
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 

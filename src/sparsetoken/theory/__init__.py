@@ -10,6 +10,7 @@ from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit
 from .bayes.oracle import Oracle, oracle, strength_needed
 from .capacity import Capacity, capacity
+from .coloured_and_several_signals import ColouredAlignment, SignalsAlignment, coloured_alignment, signals_alignment
 from .design import Design, design
 from .dynamics.design_end import EndDesign, design_end
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
@@ -25,7 +26,6 @@ from .fixed_point.readout import Accuracy, WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length
-from .coloured_and_several_signals import ColouredAlignment, SignalsAlignment, coloured_alignment, signals_alignment
 from .recovery import Recovery, recovery
 from .refit import refit
 from .sweep import ForecastGrid, erm_sweep, forecast_grid, sweep

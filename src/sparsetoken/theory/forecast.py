@@ -22,13 +22,13 @@ from ..training import Training
 from .alignment import Alignment, AlignmentLaw, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
+from .coloured_and_several_signals import coloured_alignment, noise_directions, signals_alignment
 from .finite_size import FINEST, averaged_measures, coloured_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
 from .fixed_point.readout import Accuracy
-from .coloured_and_several_signals import coloured_alignment, noise_directions, signals_alignment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

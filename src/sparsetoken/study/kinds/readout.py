@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from ...simulation.readout import FeatureMap, fit_readout
 from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, sample_count
 from ...simulation.seeds import stream
 from ...solvers.erm import fit_erm
+from ...solvers.separability import separable
 from ...task import Task
 from ..kind import trial_kind
 from .columns import BINS, ERROR, columns
@@ -90,19 +90,6 @@ def left_out_trial(
         left = float(features[i] @ without.w + without.bias)
         rows.append({"fitted": r, "left_out": left, "shortcut": shortcut})
     return rows
-
-
-def separable(features: np.ndarray, labels: np.ndarray) -> bool:
-    """Whether a hyperplane with a bias separates the classes.
-
-    p = sum_i a_i y_i (x_i, 1), at the a >= 0 that minimise |p|^2 + (sum a - 1)^2, is zero if none does; otherwise
-    y_i <p, (x_i, 1)> >= 1 - sum a > 0 for all i. A margin below a millionth of the features' size counts as none.
-    """
-    scale = float(np.sqrt(np.mean(features**2)))
-    points = labels[:, None] * np.column_stack([features / scale, np.ones(len(labels))])
-    target = np.append(np.zeros(points.shape[1]), 1.0)
-    weights, _ = nnls(np.vstack([points.T, np.ones(len(labels))]), target)
-    return float((points @ (weights @ points)).min()) > 1e-12  # the square of a margin
 
 
 @trial_kind("separability", check=check_sizes, columns=columns("alpha_star", "n_star"))
