@@ -343,8 +343,8 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/samplers/token_products.py",
-        "other.images.products(vector) - other.basis.products(image)",
-        "other.images.products(vector)",
+        "other.images @ vector - other.basis @ image",
+        "other.images @ vector",
         "tests/simulation/test_token_products.py::test_answers_are_those_of_one_matrix",
     ),
     Mutant(

@@ -1,8 +1,7 @@
 """The readout of a trial: its features, its fit, and its test error and other measures from the law of its score.
 
-The law of the score given the class (see `laws.measures`) comes from the law of (T, S, kappa) that theory has for the
-classifier: exact for pooling, by randomised quasi-Monte-Carlo points for attention. No test set is needed. The points are the
-same in all trials, so that an average over trials keeps their error (`standard_error`), which is far below the trials' spread.
+The law of the score given the class comes from the law of (T, S, kappa) that theory has for the classifier: no test set is
+needed. Its quasi-random points are the same in all trials, so that an average over trials keeps their error.
 
 The readout's *special* directions are those along which features are more than isotropic noise: xi for pooling, xi at each
 token for the vectorized classifier, qhat and u (the part of xi orthogonal to the query) for attention.
@@ -11,7 +10,7 @@ token for the vectorized classifier, qhat and u (the part of xi orthogonal to th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +18,12 @@ import numpy as np
 
 from .._core.averages import standard_error
 from .._core.devices import working_on
-from .._core.frozen import FrozenMapping
 from ..activations import Weighting
 from ..classifiers import check_model, classifier
 from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.draws import EXPLICIT_TOKENS
 from ..laws.law import Law, law_from_samples, law_of_model
-from ..laws.measures import (
-    ScoreLaw,
-    fresh_measures,
-    mean_and_scatter,
-    point_law,
-    score_laws,
-    shares_beaten,
-)
+from ..laws.measures import ScoreLaw, fresh_measures, mean_and_scatter, point_law, score_laws, shares_beaten
 from ..laws.signals import draw_places, subset_law
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
@@ -44,9 +35,6 @@ from .samplers.drawn_bags import DrawnBags, draw_bags
 POINTS = 2**9
 # Draws of the signal tokens' places when there are too many subsets to list: replicates, and places in each.
 REPLICATES, PLACE_DRAWS = 8, 2**12
-# Tokens drawn for the law of bags that the theory has no draws for (a second or two), and the least number of such bags.
-DRAWN_TOKENS, LEAST_BAGS = 2**24, 2**10
-_LEAST_NORM = 1e-300  # the readout's part off the special directions may vanish, and its logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -87,26 +75,21 @@ class Measures:
     sensitivity: float
     specificity: float
     balanced_error: float
-    errors: FrozenMapping[str, float]
+    errors: Mapping[str, float]
 
 
 def summarised(positive: ScoreLaw, negative: ScoreLaw, prevalence: float) -> Measures:
     """Means and standard errors over the replicates of both laws."""
     replicates = fresh_measures(positive, negative, prevalence)
     pairs = {name: mean_and_scatter(values) for name, values in replicates.items()}
-    errors = {name: error for name, (_, error) in pairs.items()}
-    standard_error = errors.pop("test_error")
-    return Measures(
-        **{name: mean for name, (mean, _) in pairs.items()},
-        standard_error=standard_error,
-        errors=FrozenMapping(errors),
-    )
+    means, errors = ({name: pair[k] for name, pair in pairs.items()} for k in (0, 1))
+    return Measures(**means, standard_error=errors.pop("test_error"), errors=errors)
 
 
 def readout_measures(law: Law, m_q: float, m_u: float, norm: float, bias: float) -> Measures:
     """<w, f> + b on a law of (T, S, kappa), for a readout with m_q along qhat and m_u along u."""
     rest = math.sqrt(max(norm**2 - m_q**2 - m_u**2, 0.0))
-    x = np.array([m_q, m_u, math.log(max(rest, _LEAST_NORM)), bias, 0.0])
+    x = np.array([m_q, m_u, math.log(max(rest, 1e-300)), bias, 0.0])  # the rest may vanish
     return summarised(*score_laws(x, law.at(POINTS if law.refinable else 0)[0]), law.prevalence)
 
 
@@ -144,25 +127,18 @@ def _side_by_side(parts: Sequence[tuple[float, ScoreLaw]]) -> ScoreLaw:
 def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measures:
     """Measures from scores of test bags, each of which was scored with and without the signal."""
     missed, false = positive <= 0.0, negative > 0.0
-    below, places = shares_beaten(positive, negative), shares_beaten(negative, positive)
-    wrong = prevalence * missed + (1.0 - prevalence) * false
-    balanced = 0.5 * missed + 0.5 * false
-    errors = {
-        # DeLong's variance, without the covariance of the pairs.
-        "auc": math.hypot(standard_error(below), standard_error(places)),
-        "sensitivity": standard_error(missed * 1.0),
-        "specificity": standard_error(false * 1.0),
-        "balanced_error": standard_error(balanced),
+    below, above = shares_beaten(positive, negative), shares_beaten(negative, positive)
+    shares = {
+        "test_error": prevalence * missed + (1.0 - prevalence) * false,
+        "sensitivity": 1.0 - missed,
+        "specificity": 1.0 - false,
+        "balanced_error": 0.5 * missed + 0.5 * false,
     }
-    return Measures(
-        test_error=float(wrong.mean()),
-        standard_error=standard_error(wrong),
-        auc=float(below.mean()),
-        sensitivity=float(1.0 - missed.mean()),
-        specificity=float(1.0 - false.mean()),
-        balanced_error=float(balanced.mean()),
-        errors=FrozenMapping(errors),
-    )
+    # DeLong's variance, without the covariance of the pairs.
+    errors = {"auc": math.hypot(standard_error(below), standard_error(above))}
+    errors |= {name: standard_error(values) for name, values in shares.items()}
+    means = {name: float(values.mean()) for name, values in shares.items()}
+    return Measures(**means, auc=float(below.mean()), standard_error=errors.pop("test_error"), errors=errors)
 
 
 def coloured_measures(
@@ -239,11 +215,8 @@ class FeatureMap:
         return reduced.draw_features(self.leading(bags, seed), dimension)
 
     def coordinates(self, task: Task, special: np.ndarray) -> tuple[float, float]:
-        """(m_q, m_u) of a readout from its special coordinates.
-
-        The vectorized model's qhat is xi at every token. Where qhat is xi itself (without a query, or with one that
-        vanishes) nothing is left for u.
-        """
+        """(m_q, m_u) of a readout: qhat is xi at every token (vectorized), or xi itself, with no u, where no query points
+        elsewhere."""
         if self.model == "vectorized":
             return float(special.sum()) / math.sqrt(task.longest), 0.0
         if self.model == "pooled" or abs(self.cosine) == 1.0:
@@ -251,13 +224,11 @@ class FeatureMap:
         return float(special[0]), float(special[1])
 
     def law(self, task: Task) -> Law:
-        """The law of (T, S, kappa) on the bags of a task.
-
-        For weights that depend on all tokens of a bag, it is estimated from drawn bags where these are too long for the theory.
-        """
+        """The law of (T, S, kappa) on the bags of a task, from drawn bags where these are too long for the theory."""
         if not isinstance(self.activation, Weighting) or task.longest <= EXPLICIT_TOKENS:
             return law_of_model(task, self.model, self.cosine, self.sharpness)
-        bags = draw_bags(task.but(prevalence=0.5), max(LEAST_BAGS, DRAWN_TOKENS // task.longest), 0, "_test")
+        count = max(2**10, 2**24 // task.longest)  # drawing so many tokens takes a second or two
+        bags = draw_bags(task.but(prevalence=0.5), count, 0, "_test")
         drawn = reduced.draw_statistics(bags, 0, self.cosine, self.sharpness, self.activation)
         rows = np.stack(drawn[:3], axis=1)
         return law_from_samples(rows[bags.truth > 0], rows[bags.truth < 0], task.prevalence)

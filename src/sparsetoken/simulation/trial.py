@@ -128,7 +128,6 @@ class Trial:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A stage whose time is taken."""
         start = perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
@@ -147,22 +146,18 @@ class Trial:
                 sampled = self.sampled_error(readout, tested)
             spread = math.sqrt(sampled * (1.0 - sampled) / samples)
         geometry = self.geometry(readout)
+        learned = {name: value for name, value in vars(readout).items() if name != "w"}
         return SimulationResult(
             model=self.model,
             sampler=self.sampler,
             d=self.d,
             seed=self.seed,
             **vars(measured),
-            train_loss=readout.train_loss,
-            train_error=readout.train_error,
-            norm_w=readout.norm,
-            bias=readout.bias,
+            **learned,
             **geometry,
+            norm_w=readout.norm,
             n0=self.n0,
             n1=self.n1,
-            stopped=readout.stopped,
-            gradient_norm=readout.gradient_norm,
-            converged=readout.converged,
             sampled_error=sampled,
             sampled_standard_error=spread,
             seconds=self.seconds,
@@ -171,7 +166,6 @@ class Trial:
         )
 
     def train(self) -> TrainedReadout:
-        """All stages of the training."""
         if self.joint:
             return self.train_jointly()
         if self.n0:
@@ -202,23 +196,19 @@ class Trial:
 
     @property
     def joint(self) -> bool:
-        """Whether query and readout are trained together."""
         return self.training.schedule == "joint" and self.model == "attention"
 
     @property
     def query_norm(self) -> float:
-        """||q||; infinite without a query."""
         return math.inf if self.steps is None else self.steps.norm["q"]
 
     @property
     def feature_map(self) -> FeatureMap:
-        """The map from bag to feature, once the query is known."""
         if self.steps is None:
             return FeatureMap(self.model)
         return FeatureMap(self.model, self.steps.query_cosine, self.steps.sharpness)
 
     def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
-        """How well the readout does on fresh bags."""
         features, bias = self.feature_map, readout.bias + test.bias_shift
         if test.sharpness is not None:
             features = replace(features, sharpness=test.sharpness)
@@ -226,7 +216,7 @@ class Trial:
         return features.measures(test.bags, special, readout.norm, bias, stream(self.seed, "quadrature"))
 
     def special_coordinates(self, w: np.ndarray) -> np.ndarray:
-        """w's coordinates along the special directions; joint training has vectors whatever the sampler."""
+        # Joint training has vectors whatever the sampler.
         return self.special_of_vectors(w) if self.joint else self.special(w)
 
     def special_of_vectors(self, w: np.ndarray) -> np.ndarray:
@@ -240,7 +230,6 @@ class Trial:
         return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
 
     def geometry(self, readout: TrainedReadout) -> dict[str, Any]:
-        """The result's fields on the directions of query and readout."""
         special, norm = self.special_coordinates(readout.w), readout.norm
         steps = None if self.steps is None else self.steps.summary()
         m_q, m_u = self.feature_map.coordinates(self.task, special)
@@ -351,7 +340,6 @@ class TensorTrial(ColouredTrial):
     def data(
         self, task: Task, count: int, dataset: str, noise: TokenDraw | None = None, labels: np.ndarray | None = None
     ) -> TensorData:
-        """One of the trial's data sets."""
         return TensorData(task, count, self.d, self.seed, dataset, noise, self.signal, labels)
 
     def noise_of_descent(self) -> TokenDraw | None:
@@ -400,6 +388,5 @@ class TensorTrial(ColouredTrial):
         return self.source.assign(self.seed, self.d, demands)["_test"]
 
     def scores(self, data: TensorData, readout: TrainedReadout, test: Deployment) -> np.ndarray:
-        """<w, f> + b of every bag."""
         scores = data.collect(lambda tokens: self.feature(tokens, test) @ readout.w)
         return scores + readout.bias + test.bias_shift

@@ -96,10 +96,7 @@ def plain_bags(task: Task, labels: np.ndarray) -> DrawnBags:
 
 
 def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
-    """`count` bags without their tokens; `dataset` as in `draw_truth`.
-
-    A single class in a data set to learn from is an error.
-    """
+    """`count` bags without their tokens; `dataset` as in `draw_truth`. A single class to learn from is an error."""
     truth = draw_truth(task, count, seed, dataset)
     if task.differing is None:
         check_classes(truth, dataset, task)
@@ -133,14 +130,8 @@ class OneClassError(ValueError):
 
 def check_classes(labels: np.ndarray, dataset: str, task: Task) -> None:
     """Raise OneClassError if a data set to learn from holds a single class."""
-    if dataset != "_test":
+    if dataset != "_test" and abs(labels.sum()) == len(labels):
         name = f"data set {dataset[1:]}" if dataset.startswith(":") else f"D{dataset}"
-        require_both_classes(labels, name, task)
-
-
-def require_both_classes(labels: np.ndarray, name: str, task: Task) -> None:
-    """Raise OneClassError if all labels are the same; `name` is the data set, for the message."""
-    if abs(labels.sum()) == len(labels):
         sign = "positive" if labels[0] > 0 else "negative"
         raise OneClassError(
             f"{name} holds only {sign} samples ({len(labels)} of them, prevalence {task.prevalence:g}): "

@@ -28,36 +28,23 @@ from ..seeds import stream
 from .drawn_bags import draw_bags
 
 GROWTH = 8  # rows by which the stored bases grow: copying them then takes a few per cent of the time
-# Rows of the last question's answer that are made at a time: their temporaries stay in the cache.
-BLOCK_ROWS = 2**10
-# A direction whose part outside the span is below this share of its length lies in the span to rounding (two passes of
-# orthogonalisation over some hundred basis vectors leave a few units in the last place). Dropping that part changes the
-# product by rounding error; nothing larger may be dropped.
+# A direction whose part outside the span is below this share of its length lies in the span to rounding. Dropping that part
+# changes the product by rounding error; nothing larger may be dropped.
 ROUNDING = 64 * np.finfo(np.float64).eps
 
 
 class ImplicitGaussian:
-    """A matrix Z of independent standard normals, known only through its products so far.
-
-    Products are consistent: the same vector has the same product, products are linear in the vector, and
-    u^T (Z v) = (Z^T u)^T v, all to rounding error.
-    """
+    """A matrix Z of independent standard normals, known only through its products so far, which are those of one matrix."""
 
     def __init__(self, rows: int, columns: int, rng: np.random.Generator):
-        self.rows, self.columns, self.rng = rows, columns, rng
-        self._right = _Asked(self.columns, self.rows)
-        self._left = _Asked(self.rows, self.columns)
+        self.rng = rng
+        self._right, self._left = _Asked(columns, rows), _Asked(rows, columns)
         self._closed = False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(N, d)."""
-        return self.rows, self.columns
 
     @property
     def stored_numbers(self) -> int:
         """How many numbers are kept for both bases and their images."""
-        return sum(rows.allocated for side in (self._right, self._left) for rows in (side.basis, side.images))
+        return self._right.allocated + self._left.allocated
 
     def right(self, directions: np.ndarray) -> np.ndarray:
         """Z @ directions."""
@@ -78,8 +65,8 @@ class ImplicitGaussian:
         self._require_open()
         self._closed = True
         count, starts = len(sizes), np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        E, ZE = self._right.basis.matrix, self._right.images.matrix
-        F, ZtF = self._left.basis.matrix, self._left.images.matrix
+        E, ZE = self._right.basis, self._right.images
+        F, ZtF = self._left.basis, self._left.images
         along_E = np.add.reduceat(ZE * weights, starts, axis=1).T  # P Z E
         along_F = np.add.reduceat(F * weights, starts, axis=1).T  # P F
         kappa = np.sqrt(np.add.reduceat(weights**2, starts))
@@ -87,10 +74,11 @@ class ImplicitGaussian:
         squares, vectors = np.linalg.eigh(W.T @ W)
         # (I - W W^T)^(1/2) = I - W M W^T; the eigenvalues of W^T W lie in [0, 1]
         M = (vectors / (1.0 + np.sqrt(np.clip(1.0 - squares, 0.0, 1.0)))) @ vectors.T
-        answer = self.rng.standard_normal((count, self.columns))
+        answer = self.rng.standard_normal((count, E.shape[1]))
         correction = M @ (W.T @ answer)
-        for first in range(0, count, BLOCK_ROWS):
-            which = slice(first, first + BLOCK_ROWS)
+        rows_at_a_time = 2**10  # their temporaries stay in the cache
+        for first in range(0, count, rows_at_a_time):
+            which = slice(first, first + rows_at_a_time)
             block = kappa[which, None] * (answer[which] - W[which] @ correction) + along_F[which] @ ZtF
             answer[which] = block + (along_E[which] - block @ E.T) @ E
         return answer
@@ -101,7 +89,7 @@ class ImplicitGaussian:
 
     def _answer(self, asked: np.ndarray, side: _Asked, other: _Asked) -> np.ndarray:
         self._require_open()
-        answer = np.empty((side.images.size, asked.shape[1]), order="F")
+        answer = np.empty((side.images.shape[1], asked.shape[1]), order="F")
         for k in range(asked.shape[1]):
             scale = float(np.abs(asked[:, k]).max())
             if scale == 0.0:
@@ -110,25 +98,40 @@ class ImplicitGaussian:
             coefficients, rest = side.coordinates(asked[:, k] / scale)
             if rest is not None:
                 side.append(rest, self._image(rest, other))
-            answer[:, k] = scale * side.images.combination(coefficients)
+            answer[:, k] = scale * (coefficients @ side.images)
         return answer
 
     def _image(self, vector: np.ndarray, other: _Asked) -> np.ndarray:
         """The product with a unit vector orthogonal to all asked before: F (Z^T F)^T e + (I - F F^T) g."""
-        image = self.rng.standard_normal(other.basis.size)
-        image += other.basis.combination(other.images.products(vector) - other.basis.products(image))
+        image = self.rng.standard_normal(other.basis.shape[1])
+        image += (other.images @ vector - other.basis @ image) @ other.basis
         return image
 
 
 class _Asked:
-    """What was asked from one side: an orthonormal basis of the questions, and the basis vectors' images."""
+    """What was asked from one side: an orthonormal basis of the questions and the basis vectors' images, as rows."""
 
     def __init__(self, size: int, image_size: int):
-        self.basis, self.images = _Rows(size), _Rows(image_size)
+        self.count, self._rooms = 0, [np.empty((0, size)), np.empty((0, image_size))]
+
+    @property
+    def basis(self) -> np.ndarray:
+        return self._rooms[0][: self.count]
+
+    @property
+    def images(self) -> np.ndarray:
+        return self._rooms[1][: self.count]
+
+    @property
+    def allocated(self) -> int:
+        return sum(room.size for room in self._rooms)
 
     def append(self, vector: np.ndarray, image: np.ndarray) -> None:
-        self.basis.append(vector)
-        self.images.append(image)
+        if self.count == len(self._rooms[0]):
+            self._rooms = [np.concatenate([room, np.empty((GROWTH, room.shape[1]))]) for room in self._rooms]
+        for room, row in zip(self._rooms, (vector, image)):
+            room[self.count] = row
+        self.count += 1
 
     def coordinates(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Coordinates in the basis, and the unit vector the basis lacks (its coordinate comes last) or None.
@@ -136,46 +139,15 @@ class _Asked:
         Columns come here one by one, each against all before it: a rank-deficient block such as [0, w] keeps w.
         """
         rest = vector.copy()
-        coefficients = np.zeros(self.basis.count)
+        coefficients = np.zeros(self.count)
         for _ in range(2):  # the second pass removes the rounding error of the first
-            along = self.basis.products(rest)
-            rest -= self.basis.combination(along)
+            along = self.basis @ rest
+            rest -= along @ self.basis
             coefficients += along
         length = float(np.linalg.norm(rest))
         if not length > ROUNDING * float(np.linalg.norm(vector)):
             return coefficients, None
         return np.append(coefficients, length), rest / length
-
-
-class _Rows:
-    """Vectors of one size, the rows of a matrix that grows."""
-
-    def __init__(self, size: int):
-        self.size, self.count = size, 0
-        self._room = np.empty((0, size))
-
-    @property
-    def allocated(self) -> int:
-        return self._room.size
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """All rows so far."""
-        return self._room[: self.count]
-
-    def append(self, vector: np.ndarray) -> None:
-        if self.count == len(self._room):
-            self._room = np.concatenate([self._room, np.empty((GROWTH, self.size))])
-        self._room[self.count] = vector
-        self.count += 1
-
-    def products(self, vector: np.ndarray) -> np.ndarray:
-        """Inner products of every row with the vector."""
-        return self.matrix @ vector
-
-    def combination(self, coefficients: np.ndarray) -> np.ndarray:
-        """The sum of the rows times the coefficients."""
-        return coefficients @ self.matrix
 
 
 class ImplicitBags:
@@ -190,14 +162,12 @@ class ImplicitBags:
         self.bags = draw_bags(task, count, seed, dataset).in_order_of_length()
         self.labels, self.count, self.signal = self.bags.labels, count, signal
         self.rho = task.correlation
-        lengths = self.bags.lengths.astype(np.intp)
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        rows = int(starts[-1])
+        self.lengths = self.bags.lengths.astype(np.intp)
+        starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self.groups = [(which, slice(starts[which.start], starts[which.stop]), L) for which, L in self.bags.by_length()]
-        bags, places, self.strength = self.bags.places(stream(seed, f"places{dataset}"))
-        self.carriers = starts[bags] + places  # rows of Z with the signal
-        self.carrying = bags
-        self.noise = ImplicitGaussian(rows, len(signal), stream(seed, f"tokens{dataset}"))
+        self.carrying, places, self.strength = self.bags.places(stream(seed, f"places{dataset}"))
+        self.carriers = starts[self.carrying] + places  # rows of Z with the signal
+        self.noise = ImplicitGaussian(int(starts[-1]), len(signal), stream(seed, f"tokens{dataset}"))
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """A V for values (N, r), bag by bag: A^2 = (1 - rho) I + rho 11^T is the covariance of a bag's tokens."""
@@ -224,11 +194,11 @@ class ImplicitBags:
     def attended(self, query: np.ndarray, activation: Callable[[Any], Any] | None = None) -> np.ndarray:
         """Features sum_l p_l x_l (n, d), `query` being beta q and `activation` None for softmax: the last question.
 
-        They have the law of the features of these tokens given all products so far; n d numbers are drawn, not n L d.
+        Given all products so far, exact in law; n d numbers are drawn, not n L d.
         """
         weights = [token_weights(part[..., 0], activation) for part in self.fields(query[:, None])]
         flat = np.concatenate([part.ravel() for part in weights])
-        features = self.noise.grouped(self._spread(flat[:, None])[:, 0], self.bags.lengths.astype(np.intp))
+        features = self.noise.grouped(self._spread(flat[:, None])[:, 0], self.lengths)
         shares = np.zeros(self.count)
         np.add.at(shares, self.carrying, self.strength * flat[self.carriers])
         features += np.outer(shares, self.signal)
