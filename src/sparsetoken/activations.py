@@ -104,7 +104,7 @@ WEIGHTINGS: dict[str, Weighting] = {"sparsemax": Weighting(sparsemax), "hardmax"
 
 
 def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Register an elementwise activation by name, as the model "elementwise:NAME".
+    """Register an elementwise activation by name, as the model "elementwise:NAME", and return it.
 
     Parameters
     ----------
@@ -112,11 +112,6 @@ def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[
         A letter followed by letters, digits, _ and -.
     function : callable
         sigma, elementwise on an array.
-
-    Returns
-    -------
-    callable
-        The same function.
 
     Raises
     ------

@@ -1,9 +1,7 @@
 """Bag models: classifiers that see the tokens of a bag through a few directions.
 
-A bag X (L x d) is projected on r trained directions Theta = [theta_1 .. theta_r] (d x r); there is one bias b. All a bag model
-sees of the bag is the matrix of fields H = X Theta (L x r); its real output is the score z = score(H, b), and sign(z) its
-decision. One such object drives the exact dynamics (`theory.trajectory`), the simulation (`simulate_trajectory`), studies and
-the command line. Defining another model takes five lines::
+All a bag model sees of a bag X (L x d) are its fields H = X Theta (L x r) along r trained directions; with one bias b its real
+output is the score z = score(H, b), and sign(z) its decision. Defining another model takes five lines::
 
     def score(H, bias):
         t, w = H[:, 0], H[:, 1]
@@ -28,12 +26,6 @@ from ._core.user_code import add_own
 from ._core.validation import real_number, rejection
 from .activations import softmax
 from .classifiers import heads_of
-
-# The gate of gated attention lies between -1 and 1, so its logits need a factor to choose among tokens at all.
-GATE_SHARPNESS = 4.0
-# The thresholded model starts to count a token at this field; below it, weights fall off at rate `sharpness`.
-THRESHOLD_LEVEL = 1.0
-THRESHOLD_SHARPNESS = 2.0
 
 
 @dataclass(frozen=True)
@@ -160,10 +152,8 @@ def heads_score(H: Any, bias: Any, sharpness: Any) -> Any:
 
 
 def gated_score(H: Any, bias: Any, sharpness: Any) -> Any:
-    """z = <softmax(sharpness tanh(v) sigmoid(u)), w> + bias with columns v, u, w, all elementwise over the tokens.
-
-    It is the gated attention of Ilse, Tomczak and Welling (2018) with one hidden unit.
-    """
+    """z = <softmax(sharpness tanh(v) sigmoid(u)), w> + bias with columns v, u, w: the gated attention of Ilse, Tomczak and
+    Welling (2018) with one hidden unit."""
     xp = namespace(H)
     # The logistic function through tanh, whose derivatives are right at zero too, where training often starts.
     gate = xp.tanh(H[:, 0]) * 0.5 * (1.0 + xp.tanh(0.5 * H[:, 1]))
@@ -173,11 +163,9 @@ def gated_score(H: Any, bias: Any, sharpness: Any) -> Any:
 def two_layer_score(H: Any, bias: Any, sharpness: Any) -> Any:
     """Two attention layers, columns k, v, q, w: the first mixes the tokens, the second pools the mixed tokens.
 
-    The first layer is self-attention with the direction k as query and key and a rank-one value map u v^T: token l becomes
-    x_l + m_l u with m_l = sum_j A_lj v_j, A_l = softmax over j of k_l k_j. The second attends along q and reads along w:
-    z = <softmax(q + <u, q> m), w + <u, w> m> + bias. The length of v is free, so <u, q> is 1, and the sharpness is <u, w>,
-    the weight with which the first layer's output is read directly. At k = 0 all m_l are equal: a saddle that only a start with
-    k different from zero leaves.
+    Self-attention with k as query and key and a value map u v^T makes token l into x_l + m_l u, m_l = sum_j A_lj v_j, A_l =
+    softmax over j of k_l k_j. Then z = <softmax(q + <u, q> m), w + <u, w> m> + bias, where <u, q> is 1, as the length of v is
+    free, and <u, w> is the sharpness. At k = 0 all m_l are equal: a saddle that only a start with k not zero leaves.
     """
     k, v, q, w = H[:, 0], H[:, 1], H[:, 2], H[:, 3]
     m = softmax(k[:, None] * k[None, :]) @ v
@@ -185,22 +173,19 @@ def two_layer_score(H: Any, bias: Any, sharpness: Any) -> Any:
 
 
 def self_attention_score(H: Any, bias: Any) -> Any:
-    """One layer of self-attention with query, key and value of its own and a path around it, columns q, k, v, w.
+    """One layer of self-attention and a path around it, columns q, k, v, w.
 
-    Every token l looks along its own query: m_l = sum_j A_lj v_j with A_l = softmax over j of q_l k_j. What it finds is added
-    to its readout, and tokens are averaged: z = mean_l (w_l + m_l) + bias. It has as many directions as `two_layer_score`. At
-    q = k = 0 it is the mean of the tokens read along v + w: a saddle that only a start with q and k different from zero leaves.
+    z = mean_l (w_l + m_l) + bias, m_l = sum_j A_lj v_j, A_l = softmax over j of q_l k_j. At q = k = 0 it is the mean of the
+    tokens along v + w: a saddle that only a start with q and k not zero leaves.
     """
     q, k, v, w = H[:, 0], H[:, 1], H[:, 2], H[:, 3]
     return (w + softmax(q[:, None] * k[None, :]) @ v).mean() + bias
 
 
 def thresholded_score(H: Any, bias: Any, sharpness: Any) -> Any:
-    """Elementwise attention with a smooth threshold: z = (1/L) sum_l sigma(q_l) w_l + bias, columns q, w.
-
-    sigma(x) = log(1 + exp(s (x - 1)))/s, the rectifier of x - 1 rounded off at sharpness s.
-    """
-    weights = softplus(sharpness * (H[:, 0] - THRESHOLD_LEVEL)) / sharpness
+    """Elementwise attention with a smooth threshold, columns q, w: z = (1/L) sum_l sigma(q_l) w_l + bias with sigma(x) =
+    log(1 + exp(s (x - 1)))/s, the rectifier of x - 1 rounded off at sharpness s."""
+    weights = softplus(sharpness * (H[:, 0] - 1.0)) / sharpness
     return (weights * H[:, 1]).mean() + bias
 
 
@@ -210,28 +195,22 @@ BAG_MODELS: dict[str, BagModel] = {
         BagModel(attention_score, ("q", "w"), "attention", 1.0),
         BagModel(pooled_score, ("w",), "pooled"),
         BagModel(tied_score, ("w",), "tied", 1.0),
-        BagModel(gated_score, ("v", "u", "w"), "gated", GATE_SHARPNESS),
+        BagModel(gated_score, ("v", "u", "w"), "gated", 4.0),  # a gate in [-1, 1] needs a factor to choose
         BagModel(two_layer_score, ("k", "v", "q", "w"), "two_layer", 1.0),
         BagModel(self_attention_score, ("q", "k", "v", "w"), "self_attention"),
-        BagModel(thresholded_score, ("q", "w"), "thresholded", THRESHOLD_SHARPNESS),
+        BagModel(thresholded_score, ("q", "w"), "thresholded", 2.0),
     )
 }
 _BUILT_IN = tuple(BAG_MODELS)
 
 
 def register_bag_model(model: BagModel) -> BagModel:
-    """Register a bag model by its name, for the dynamics, studies and `sparsetoken train`.
+    """Register a bag model by its name, for the dynamics, studies and `sparsetoken train`, and return it.
 
     Parameters
     ----------
     model : BagModel
-        Its `name` is a letter followed by letters, digits, _ and -. A registered model of the same name is replaced; built-in
-        names are refused.
-
-    Returns
-    -------
-    BagModel
-        The same model.
+        Its `name` is a letter followed by letters, digits, _ and -; it may replace a registered model, not a built-in one.
 
     Raises
     ------
@@ -266,10 +245,6 @@ def get_bag_model(model: str | BagModel) -> BagModel:
         - ``"two_layer"`` (k, v, q, w): self-attention whose mixed tokens are pooled by attention (`two_layer_score`);
         - ``"self_attention"`` (q, k, v, w): rank-one self-attention, its tokens averaged (`self_attention_score`);
         - ``"thresholded"`` (q, w): elementwise attention with a smooth threshold (`thresholded_score`).
-
-    Returns
-    -------
-    BagModel
     """
     if isinstance(model, BagModel):
         return model

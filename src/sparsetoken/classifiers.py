@@ -63,25 +63,18 @@ SIMULATED, FORECAST = _Names(only_trainable=True), _Names(only_trainable=False)
 
 
 def register_classifier(name: str, weights: Callable[[Any], Any], label: str = "") -> Callable[[Any], Any]:
-    """Register another kind of attention as `model=name`, for `simulate`, `forecast`, studies and the command line.
+    """Register another kind of attention as `model=name`, and return its weights.
 
-    A bag's feature is sum_l p_l x_l with p = weights(beta X q), as in attention, whose weights are the softmax. The query q
-    comes from the same two gradient steps, the readout from the same convex problem.
+    A bag's feature is sum_l p_l x_l with p = weights(beta X q), and all else as in attention, whose weights are the softmax.
 
     Parameters
     ----------
     name : str
-        A letter followed by letters, digits, _ and -. A registered classifier of the same name is replaced; built-in names are
-        refused.
+        A letter followed by letters, digits, _ and -; it may replace a registered classifier, not a built-in one.
     weights : callable
         Scores (..., L) of all tokens of bags, the last axis the tokens of a bag, -> weights (..., L), in NumPy.
     label : str
         Its label in figures and tables; its name by default.
-
-    Returns
-    -------
-    callable
-        The same function.
 
     Raises
     ------
@@ -100,9 +93,8 @@ def classifier(name: object) -> Classifier:
         return CLASSIFIERS[name]
     family, _, detail = name.partition(":") if isinstance(name, str) else ("", "", "")
     if family == "elementwise":
-        return Classifier(
-            str(name), f"elementwise attention, {detail}", has_query=True, weighting=get_activation(detail)
-        )
+        label, weighting = f"elementwise attention, {detail}", get_activation(detail)
+        return Classifier(str(name), label, has_query=True, weighting=weighting)
     if family == "heads" and detail.isascii() and detail.isdigit() and 1 <= int(detail[:9]) <= MOST_HEADS:
         count = int(detail)
         return Classifier(str(name), "1 head" if count == 1 else f"{count} heads", has_query=True, heads=count)

@@ -36,16 +36,8 @@ class Comparison(Shown):
         for model, limit in self.forecasts.items():
             found = self.trials[model]
             mean, error = mean_and_error(t.test_error for t in found) if found else (math.nan, math.nan)
-            rows.append(
-                {
-                    "model": model,
-                    "theory": limit.test_error,
-                    "theory_se": limit.standard_error,
-                    "measured": mean,
-                    "measured_se": error,
-                }
-            )
-        return pd.DataFrame(rows)
+            rows.append((model, limit.test_error, limit.standard_error, mean, error))
+        return pd.DataFrame(rows, columns=["model", "theory", "theory_se", "measured", "measured_se"])
 
     def __repr__(self) -> str:
         trials = max(map(len, self.trials.values()))
@@ -88,10 +80,8 @@ def compare(
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        How it is learned.
+    task, training : Task, Training
+        What the data is, and how it is learned.
     models : sequence of str
         Classifiers, as in `forecast`; "bayes" has a theory only.
     d : int or None
@@ -108,22 +98,13 @@ def compare(
     Comparison
         It prints as a table of test errors with standard errors; `frame()` and `plot()` show the same, `forecasts` and
         `trials` hold all results by model.
-
-    Raises
-    ------
-    ValueError
-        Where `forecast` or `simulate` refuse.
     """
     models = (models,) if isinstance(models, str) else tuple(models)
     seeds = trial_seeds(seed, trials)
+    elsewhere: dict[str, Any] = {"tokens": tokens, "deployment": deployment}
     simulated = {
-        model: [simulate(task, training, d, s, model, tokens=tokens, deployment=deployment) for s in seeds]
-        if classifier(model).trainable
-        else []
+        model: [simulate(task, training, d, s, model, **elsewhere) for s in seeds if classifier(model).trainable]
         for model in models
     }
-    forecasts = {
-        model: forecast(task, training, model, tokens=tokens, deployment=deployment, with_capacity=False)
-        for model in models
-    }
-    return Comparison(forecasts, simulated)
+    limits = {model: forecast(task, training, model, with_capacity=False, **elsewhere) for model in models}
+    return Comparison(limits, simulated)

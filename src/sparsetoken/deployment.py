@@ -1,7 +1,6 @@
 """Where a trained classifier is used, when that is not where it was trained: `Deployment`.
 
-Training sees one task; the bags that come later may be longer, rarer or weaker, and the classifier itself may be given another
-sharpness or another threshold.
+The bags that come later may be longer, rarer or weaker, and the classifier may be given another sharpness or threshold.
 """
 
 from __future__ import annotations

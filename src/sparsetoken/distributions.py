@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,11 +18,9 @@ from ._core.validation import rejection, shown
 
 ATOMS = 5  # values that replace an object that draws numbers: a Gauss rule of five reproduces the first nine moments
 KEPT_VALUES = 12  # distinct whole numbers up to which all of them are kept
-_QUANTILES = 4096  # equally likely values that a quantile function is read at
-_DRAWS = 1 << 16  # values drawn where there is no quantile function: moments are then known to 1/256 of a deviation
-_SLACK = 1e-6  # deviation of the probabilities' sum from 1 that is allowed (six written digits); they are then rescaled
-# Within this they are not rescaled, so that a distribution read back is the same to the last bit.
-_ROUNDING = 1e-12
+# Equally likely values that a quantile function is read at, and values drawn where there is none: moments are then known to
+# 1/256 of a deviation.
+_QUANTILES, _DRAWS = 4096, 1 << 16
 
 Number = TypeVar("Number", int, float)
 
@@ -40,9 +39,9 @@ class Distribution:
             total[value] = total.get(value, 0.0) + float(probability)
         kept = sorted((value, p) for value, p in total.items() if p > 0)
         whole = sum(p for _, p in kept)
-        if not abs(whole - 1.0) <= _SLACK:
+        if not abs(whole - 1.0) <= 1e-6:  # six written digits
             raise ValueError(f"probabilities must sum to 1, got {whole:.6g}")
-        if abs(whole - 1.0) > _ROUNDING:
+        if abs(whole - 1.0) > 1e-12:  # a distribution that is read back stays the same to the last bit
             kept = [(value, p / whole) for value, p in kept]
         object.__setattr__(self, "atoms", tuple(kept))
 
@@ -100,25 +99,24 @@ class Distribution:
             x, w = _gauss_rule(x, w, atoms)
             if whole:
                 x = np.round(x)
-        plain = (int if whole else float)  # fmt: skip
+        plain = int if whole else float
         return cls(tuple((plain(value), float(p)) for value, p in zip(x, w)))
 
     @classmethod
     def from_sampler(cls, sampler: Any, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
         """A few values with the first moments of an object that draws numbers."""
-        quantile = getattr(sampler, "ppf", None)
-        if quantile is not None:
-            drawn = quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        wanted = _DRAWS
+        if (quantile := getattr(sampler, "ppf", None)) is not None:
+            wanted = _QUANTILES
+            drawn = quantile((np.arange(wanted) + 0.5) / wanted)
         elif callable(draw := getattr(sampler, "rvs", None)):
-            drawn = draw(size=_DRAWS, random_state=np.random.default_rng(0))
+            drawn = draw(size=wanted, random_state=np.random.default_rng(0))
         else:
-            drawn = sampler(np.random.default_rng(0), _DRAWS)
-        numbers, wanted = np.asarray(drawn, dtype=float), _QUANTILES if quantile is not None else _DRAWS
+            drawn = sampler(np.random.default_rng(0), wanted)
+        numbers = np.asarray(drawn, dtype=float)
         if numbers.shape != (wanted,):
             raise ValueError(f"it must return as many numbers as requested ({wanted:,}), got shape {numbers.shape}")
-        if whole and not (numbers == np.round(numbers)).all():
-            numbers = np.round(numbers)
-        return cls.from_values(numbers, atoms=atoms, whole=whole)
+        return cls.from_values(np.round(numbers) if whole else numbers, atoms=atoms, whole=whole)
 
 
 def _gauss_rule(x: np.ndarray, w: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -204,11 +202,7 @@ def _from_text(name: str, text: str) -> list[tuple[str, str]]:
 
 def _number(text: str) -> Any:
     """A number from its text; the text itself where it is none, for the check to reject."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text

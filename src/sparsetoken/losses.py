@@ -1,14 +1,9 @@
 """Losses l(z; y), y = -1 or +1, z the classifier's real output.
 
-A loss has four methods, each elementwise on NumPy or JAX arrays:
-
-    value(z, y)      l
-    slope(z, y)      l'  = dl/dz
-    curvature(z, y)  l'' = d^2 l/dz^2
-    prox(h, step, y) the r with  r + step * l'(r; y) = h,  step >= 0 (up to 1e8 and beyond)
+A loss has four methods, each elementwise on NumPy or JAX arrays: `value`, `slope` and `curvature` (l and its derivatives in z),
+and `prox`, the proximal point.
 
 A user's loss subclasses `Loss` and defines the first three; its prox then comes from a safeguarded Newton method.
-Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for. `register_loss` registers it by name.
 Losses are convex, so that a readout has one minimum; a loss with `convex = False` is for gradient descent only.
 
 A name may carry numbers: "focal:2" is the focal loss with gamma = 2, and ":positives=9" after any name weighs the loss of
@@ -22,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core.arrays import namespace, sigmoid, softplus
+from ._core.arrays import namespace, repeat, sigmoid, softplus
 from ._core.roots import proximal_point, root_of_rising, wright_omega
 from ._core.user_code import add_own
 from ._core.validation import real_number
@@ -30,13 +25,10 @@ from ._core.validation import real_number
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
 HALLEY_STEPS_NUMPY, HALLEY_STEPS_JAX = 30, 6
-# Margins below this count as this in the exponential loss: the squares of exp(320) are still numbers, and a line search that
-# tries a far too long step sees large slopes rather than infinite ones.
-LEAST_MARGIN = -320.0
 
 
 class Loss:
-    """Base class of losses: a subclass gives `value`, `slope` and `curvature`; `prox` is then generic.
+    """Base class of losses: a subclass gives `value`, `slope` and `curvature`, elementwise; `prox` is then generic.
 
     Attributes
     ----------
@@ -67,24 +59,7 @@ class Loss:
         return self.value(z, y), self.slope(z, y)
 
     def prox(self, h, step, y):
-        """The proximal point: the r with r + step l'(r; y) = h.
-
-        By Newton's method inside a bracket, which needs nothing but a slope that never falls (`_core.roots`).
-
-        Parameters
-        ----------
-        h : array
-            The field.
-        step : array
-            The step, at least 0; up to 1e8 and beyond.
-        y : array
-            Labels, -1 or +1.
-
-        Returns
-        -------
-        array
-            r, of the arguments' common shape.
-        """
+        """The r with r + step l'(r; y) = h, for any step >= 0; it needs nothing but a slope that never falls."""
         xp = namespace(h, step, y)
         h, step, y = xp.broadcast_arrays(xp.asarray(h), xp.asarray(step), xp.asarray(y))
         return proximal_point(lambda r: self.slope(r, y), lambda r: self.curvature(r, y), h, step)
@@ -103,7 +78,6 @@ class Logistic(Loss):
         return -y * sigmoid(-y * z)
 
     def value_and_slope(self, z, y):
-        """Value and slope from one exponential."""
         if namespace(z) is not np or type(self) is not Logistic:  # a subclass may have a value or slope of its own
             return super().value_and_slope(z, y)
         margin = y * z
@@ -117,9 +91,8 @@ class Logistic(Loss):
     def prox(self, h, step, y):
         """In the margin m = y r, a = y h, the gap g = m - a solves  g = step sigmoid(-(a + g)).
 
-        The start is the smaller of two upper bounds of the root: g < step sigmoid(-a), and g < max(1, log(step) - a).
-        Halley's third-order iteration from there falls to the root without ever leaving the positive numbers, and keeps
-        the relative precision of g, hence of the slope g/step, however small.
+        Halley's iteration, from the smaller of the upper bounds step sigmoid(-a) and max(1, log(step) - a), falls to the root
+        within the positive numbers, and keeps the relative precision of g however small.
         """
         xp = namespace(h, step, y)
         h, step = xp.asarray(h), xp.asarray(step)
@@ -140,12 +113,9 @@ class Logistic(Loss):
                 if not (np.abs(gap - last) > 1e-15 * gap).any():
                     break
             return h + y * gap
-        import jax
-
         # A compiled loop, because XLA copies straight-line code into every sum that uses its result: the loop runs once.
         gap = gap + 0.0 * (h + step)  # the loop's carry needs its final shape
-        gap = jax.lax.fori_loop(0, HALLEY_STEPS_JAX // 3, lambda _, g: halley(halley(halley(g))), gap)
-        return h + y * gap
+        return h + y * repeat(HALLEY_STEPS_JAX // 3, lambda g: halley(halley(halley(g))), gap, xp)
 
 
 @dataclass(frozen=True)
@@ -185,7 +155,6 @@ class SmoothedHinge(Loss):
         return y * (xp.clip(y * z, 0.0, 1.0) - 1.0)
 
     def value_and_slope(self, z, y):
-        """Value and slope from one margin."""
         left = 1.0 - y * z
         c = namespace(z).clip(left, 0.0, 1.0)
         return c * (left - 0.5 * c), -y * c
@@ -210,7 +179,8 @@ class Exponential(Loss):
 
     def value(self, z, y):
         xp = namespace(z, y)
-        return xp.exp(-xp.maximum(y * z, LEAST_MARGIN))
+        # The squares of exp(320) are still numbers: a line search that tries far too long a step sees no infinite slopes.
+        return xp.exp(-xp.maximum(y * z, -320.0))
 
     def slope(self, z, y):
         return -y * self.value(z, y)
@@ -230,8 +200,7 @@ class Exponential(Loss):
 class Focal(Loss):
     """l = (1 - p)^gamma (-log p), p = 1/(1 + exp(-y z)): the logistic loss, with less weight on bags that are easy already.
 
-    It is not convex: l'' < 0 at margins below about -2 - 1/gamma, on bags that are badly wrong. It serves gradient descent
-    (`theory.trajectory`, `simulate_trajectory`); functions that minimise a readout refuse it.
+    It is not convex, at margins below about -2 - 1/gamma, and serves gradient descent alone.
 
     Parameters
     ----------
@@ -333,18 +302,13 @@ _TRIED = np.array([-3.137, -1.618, -0.577, -0.033, 0.271, 0.843, 1.414, 2.718])
 
 
 def register_loss(loss: Loss) -> Loss:
-    """Register a loss by its name, for `Training`, `simulate`, `forecast`, studies and the command line.
+    """Register a loss by its name, for `Training`, studies and the command line, and return it.
 
     Parameters
     ----------
     loss : Loss
         Convex in z, or with `convex` False, for gradient descent alone; its `name` is a letter followed by letters, digits,
-        _ and -. A registered loss of the same name is replaced; built-in names are refused.
-
-    Returns
-    -------
-    Loss
-        The same loss.
+        _ and -. It may replace another registered loss, not a built-in one.
 
     Raises
     ------

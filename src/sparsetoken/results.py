@@ -1,10 +1,7 @@
 """Results of theory and simulation: the same fields, with the same names, units and meaning in both.
 
-A result cannot be changed: mappings are read-only and arrays refuse to be written to. `to_dict` gives nested plain data,
-`to_row` one flat row for a table, in which `cosine["q"]` is the column `cosine_q`, `steps.norm["q"]` is `steps_norm_q` and a
-matrix's entry `V[0, 1]` is `V_0_1`.
-
-Directions are called "w" for the readout and "q" for the query; xi is the signal's direction.
+A result cannot be changed. In the flat row for a table `cosine["q"]` is the column `cosine_q`, `steps.norm["q"]` is
+`steps_norm_q` and a matrix's entry `V[0, 1]` is `V_0_1`. "w" is the readout, "q" the query; xi is the signal's direction.
 """
 
 from __future__ import annotations
@@ -197,8 +194,8 @@ class ClassifierResult(Result):
     test_error : float
         P(wrong sign) on a fresh bag.
     standard_error : float
-        Standard error of `test_error` as a number computed here, 0 where the formula is exact. In simulations it is that of
-        the numerical integration for this one trained classifier, not the spread between trials.
+        Standard error of `test_error`, 0 where the formula is exact; in simulations that of the numerical integration for this
+        one classifier, not the spread between trials.
     auc, sensitivity, specificity, balanced_error : float
         P(score of a positive bag > score of a negative one), P(+1 | y = +1), P(-1 | y = -1), and the mean error of the two
         classes.
@@ -219,9 +216,8 @@ class ClassifierResult(Result):
     errors : mapping
         Field -> standard error of further fields, as far as they have one.
     trained, tested : mapping
-        What the classifier was trained on and what it was tested on, where the two differ (see `deployment`): the numbers of
-        the task, the sharpness and the shift of the bias. Empty where fresh bags are like those of the training. All fields
-        but the measures on fresh bags, `bias` and `sharpness` among them, are those of the training.
+        What the classifier was trained on and what it was tested on, where the two differ: the numbers of the task, the
+        sharpness and the shift of the bias. All fields but the measures on fresh bags are those of the training.
     """
 
     model: str

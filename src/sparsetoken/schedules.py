@@ -27,8 +27,7 @@ FRESH = "fresh"
 # Steps of a stage. Theory and simulation without tokens use all earlier steps: time grows like the square of their number, and
 # a table of pairs of steps takes 400 MB here.
 MOST_STEPS = 20_000
-# A default schedule: learning rates of directions and bias, and weight decay, for tokens of white
-# unit noise. `theory.design` improves on it, the estimators' joint and tied training start from it.
+# A default schedule for tokens of white unit noise: learning rates of directions and bias, and weight decay.
 FIRST_RATE, FIRST_BIAS_RATE, FIRST_DECAY = 1.0, 0.5, 0.15
 
 
@@ -70,8 +69,8 @@ class Stage:
     momentum : float or array
         Momentum rho in [0, 1), for all directions; a number or an array over steps.
     data : str or tuple of str
-        A name: the data set of that name, shared by all stages that name it (their alpha must agree). "fresh": a new data
-        set for every step. A tuple of names: these data sets in turn, one per step (mini-batches visited epoch after epoch).
+        The data set of that name, shared by all stages that name it (their alpha must agree); "fresh", a new one for every
+        step; or a tuple of names, data sets used in turn (mini-batches).
     """
 
     steps: int

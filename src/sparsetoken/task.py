@@ -1,7 +1,6 @@
 """What the data is: `Task`, its `BagKind`s, where signal tokens sit (`Positions`) and what tokens are made of (`Tokens`).
 
-A task is frozen, validated and hashable, and goes to and from a plain dictionary, so that one description drives theory,
-simulation, studies and the command line.
+A task is frozen, validated and hashable, and goes to and from a plain dictionary.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from ._core.validation import real_number, rejection, whole_number
 from .distributions import Distribution, number_or_distribution
 
 POSITION_KINDS = ("uniform", "block", "fixed", "weighted")
-LARGEST_STRENGTH = 1e50  # its sixth power is still a number
 # Of bags: each is drawn separately, and a thousand take as many draws as half a million bags of a plain task.
 MOST_KINDS = 1000
 _DISTURBANCES = ("label_noise", "contamination", "correlation")
@@ -96,12 +94,8 @@ class Positions:
     def to_plain(self) -> str | dict[str, Any]:
         if self.places is None and self.weights is None:
             return self.kind
-        plain: dict[str, Any] = {"kind": self.kind}
-        if self.places is not None:
-            plain["places"] = list(self.places)
-        if self.weights is not None:
-            plain["weights"] = list(self.weights)
-        return plain
+        lists = {"places": self.places, "weights": self.weights}
+        return {"kind": self.kind} | {name: list(given) for name, given in lists.items() if given is not None}
 
 
 class BagKind(NamedTuple):
@@ -120,9 +114,8 @@ class Task(Description):
     A negative bag is noise, all entries N(0, 1); a positive bag has theta xi added to R of its tokens, at random places.
     Length, sparsity and strength may differ from bag to bag: each is a number, a mapping value -> probability, the text
     "10:0.5,20:0.5", or an object that draws numbers (a frozen distribution of SciPy, or a function of a generator and a
-    size), which is replaced by five values with its first nine moments (`distributions.Distribution.from_sampler`). They are
-    drawn for every bag independently of each other, of the label and of all other bags; so a task is a finite mixture of
-    `kinds` of bags, and both classes have the same mixture.
+    size), which is replaced by five values with its first nine moments. They are drawn independently of each other and of the
+    label: a task is a finite mixture of `kinds` of bags, the same in both classes.
 
     Parameters
     ----------
@@ -144,7 +137,7 @@ class Task(Description):
         Probability in [0, 1) that a negative bag carries signal, with R and theta distributed as in positive bags.
     correlation : float
         rho in [0, 1), the correlation of two tokens of a bag in every coordinate: a token's noise is sqrt(rho) times a
-        vector N(0, I) that all tokens of the bag share plus sqrt(1 - rho) times one of its own, so that it stays N(0, I).
+        vector N(0, I) that all tokens of the bag share plus sqrt(1 - rho) times one of its own.
     """
 
     length: int | Distribution = 10
@@ -163,7 +156,7 @@ class Task(Description):
             return whole_number(name, value, 1)
 
         def size(name, value):
-            return real_number(name, value, 0.0, LARGEST_STRENGTH)
+            return real_number(name, value, 0.0, 1e50)  # whose sixth power is still a number
 
         put("length", number_or_distribution("length", self.length, count, whole=True))
         put("sparsity", number_or_distribution("sparsity", self.sparsity, count, whole=True))
@@ -229,8 +222,6 @@ class Task(Description):
     @property
     def observed_prevalence(self) -> float:
         """The share of bags seen as positive in training: pi (1 - 2 label_noise) + label_noise."""
-        if not self.label_noise:
-            return self.prevalence
         return self.prevalence * (1.0 - self.label_noise) + (1.0 - self.prevalence) * self.label_noise
 
     def at_strength(self, strength: float) -> Task:
@@ -257,15 +248,8 @@ class Task(Description):
         return self.kinds[0]
 
     def require_plain(self, what: str, *fields: str) -> None:
-        """Raise ValueError if one of the fields (all that can make bags differ, by default) is not a plain task's.
-
-        Parameters
-        ----------
-        what : str
-            What needs a plain task, for the message, such as "the vectorized theory".
-        *fields : str
-            Names among length, sparsity, strength, label_noise, contamination and correlation.
-        """
+        """Raise ValueError if one of the fields (all that can make bags differ, by default) is not a plain task's; `what`
+        needs one."""
         for name in fields or ("length", "sparsity", "strength", *_DISTURBANCES):
             value = getattr(self, name)
             if isinstance(value, Distribution) or (name in _DISTURBANCES and value):

@@ -160,10 +160,8 @@ class Trajectory(Shown):
         """Test and training error over the steps with two standard errors around them, the best step marked."""
         ax = axes_for(ax)
         step = np.arange(self.steps + 1)
-        for key, label, colour in (
-            ("test_error", "test error", TEST_ERROR),
-            ("train_error", "training error", TRAINING_ERROR),
-        ):
+        both = ("test_error", "test error", TEST_ERROR), ("train_error", "training error", TRAINING_ERROR)
+        for key, label, colour in both:
             value = np.asarray(getattr(self, key))
             ax.plot(step, value, color=colour, label=label)
             error = 2 * np.asarray(self.errors.get(key, np.zeros_like(value)))

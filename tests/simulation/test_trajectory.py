@@ -145,7 +145,7 @@ def test_the_comparison_of_samplers_can_fail(monkeypatch):
     """Noise that forgets what the tokens have already shown is caught at the second step."""
 
     def forgetful(self, vector, other):
-        return self.rng.standard_normal(other.basis.size)
+        return self.rng.standard_normal(other.basis.shape[1])
 
     monkeypatch.setattr(ImplicitGaussian, "_image", forgetful)
     assert least_p_value("attention", JOINT, None, 100) < LEVEL

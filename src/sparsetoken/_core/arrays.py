@@ -64,11 +64,8 @@ def repeat(count: int, body: Callable[[State], State], state: State, xp) -> Stat
 
 
 class ByteCache:
-    """Values by key; the least recently used ones go when the total size exceeds `limit` bytes.
-
-    A value larger than the limit is handed out but not kept. Safe under threads: two threads that miss the same key at the
-    same time both make the value, and one of the two is kept.
-    """
+    """Values by key; the least recently used ones go when the total exceeds `limit` bytes. Safe under threads, which may make
+    one value twice."""
 
     def __init__(self, limit: int, size_of: Callable[[Any], int]):
         self.limit, self._size_of = limit, size_of

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 TINY = 1e-10  # below it a probability or a loss counts as zero
-MOST_DECIMALS = 8  # beyond it numbers are written with a power of ten
-FOURTH_DIGIT = 5e-5  # relative errors up to that leave four significant digits as they are
 
 
 def standard_error(values: Any, axis: int = 0, alone: float = math.nan) -> Any:
@@ -70,36 +68,21 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
         pieces = (weights * np.maximum(slopes, 1.0) * errors) ** 2  # the wider of the two scales' errors
         degrees = combined_degrees(pieces, np.array([large["count"], small["count"]]) - 1)
         key = group if isinstance(group, tuple) else (group,)
-        rows.append(
-            {
-                **dict(zip(by, key)),
-                "limit": limit,
-                "error": np.sqrt(pieces.sum()),
-                "degrees": degrees,
-                "bias": large["mean"] - limit,
-                "d": large["d"],
-                "mean": large["mean"],
-                "mean_error": large["error"],
-            }
-        )
-    columns = [*by, "limit", "error", "degrees", "bias", "d", "mean", "mean_error"]
-    return pd.DataFrame(rows, columns=columns)
+        bias = large["mean"] - limit
+        rows.append((*key, limit, np.sqrt(pieces.sum()), degrees, bias, large["d"], large["mean"], large["error"]))
+    return pd.DataFrame(rows, columns=[*by, "limit", "error", "degrees", "bias", "d", "mean", "mean_error"])
 
 
 def with_error(value: float, error: float = math.nan) -> str:
-    """`0.0373 ± 0.0011`: the value to the digits its error supports; without the error, in four digits, where these are
-    certain.
-
-    A dash where there is no number.
-    """
+    """`0.0373 ± 0.0011`, to the digits the error supports; four digits alone where these are certain; a dash for no number."""
     if math.isnan(value):
         return "-"
     if 0 < value < TINY and not error >= TINY:
         return f"< {TINY:g}"
-    if not math.isfinite(error) or error <= FOURTH_DIGIT * abs(value):
+    if not math.isfinite(error) or error <= 5e-5 * abs(value):  # which leaves four digits as they are
         return f"{value:.4g}"
     decimals = max(0, 1 - math.floor(math.log10(error)))
-    if decimals > MOST_DECIMALS:
+    if decimals > 8:
         digits = 1 if value == 0 else max(1, math.floor(math.log10(abs(value))) + decimals)
         return f"{value:.{digits}e} ± {error:.1e}"
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"

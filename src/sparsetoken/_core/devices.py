@@ -21,8 +21,6 @@ R = TypeVar("R")
 # Numbers from which "auto" moves work to a device: compiling takes ten seconds, more than smaller fits save on an H200
 # (docs/accelerator.md).
 WORTH_MOVING = 2**29
-# Copies of the tokens that a fit makes at its widest (scaled, lifted, single precision, a product).
-ROOM_FACTOR = 5
 
 
 def pick_device(device: str = "auto") -> Any:
@@ -69,7 +67,7 @@ def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
     if found is None:
         return None
     room = (found.memory_stats() or {}).get("bytes_limit", np.inf)
-    needed = array.nbytes * ROOM_FACTOR + beside
+    needed = 5 * array.nbytes + beside  # a fit's copies at its widest: scaled, lifted, single precision, a product
     if needed > room:
         if device == "auto":
             return None
@@ -87,9 +85,8 @@ def working_on(device: Any | None) -> AbstractContextManager[Any]:
     import jax
 
     stack = ExitStack()
-    stack.enter_context(double_precision())
-    stack.enter_context(jax.default_matmul_precision("highest"))
-    stack.enter_context(jax.default_device(device))
+    for context in (double_precision(), jax.default_matmul_precision("highest"), jax.default_device(device)):
+        stack.enter_context(context)
     return stack
 
 

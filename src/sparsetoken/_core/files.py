@@ -7,10 +7,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# Written to the target's folder to see whether there is room: as much as a small figure or table takes.
-_PROBE = bytes(2**16)
-
-
 # Endings of known formats: tables, documents, arrays, models, archives, pictures.
 _FORMATS = {
     *(".csv", ".tsv", ".json", ".jsonl", ".parquet", ".feather", ".arrow", ".xlsx", ".xls", ".ods", ".db", ".sqlite"),
@@ -23,11 +19,7 @@ _FORMATS = {
 
 
 def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make_folder: bool = False) -> None:
-    """Check before the work begins whether a file can be written.
-
-    The folder's permissions and free space are tried with a small file, which is removed again; the target itself is not
-    touched.
-    """
+    """Check before the work begins whether a file can be written, by a small file beside it, which is removed again."""
     if path is None:
         return
     path = Path(path)
@@ -40,7 +32,7 @@ def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make
         handle, probe = tempfile.mkstemp(dir=target.parent, prefix=".sparsetoken-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_PROBE)
+                file.write(bytes(2**16))  # as much as a small figure or table takes
         finally:
             os.unlink(probe)
     except OSError as error:
@@ -99,8 +91,7 @@ def _is_stream(target: Path) -> bool:
 def write_bytes(path: str | Path, content: bytes, *, make_folder: bool = False) -> None:
     """Write `content` beside the target and move it into place.
 
-    An interrupted or failed write leaves the old file, or none. The new file has the permissions that any program of the
-    user would give it. Devices and pipes are written to directly.
+    An interrupted or failed write leaves the old file, or none. Devices and pipes are written to directly.
     """
     path = Path(path)
     temporary = None

@@ -15,10 +15,8 @@ V = TypeVar("V")
 
 
 class FrozenMapping(Mapping[K, V]):
-    """A read-only mapping that compares, prints and pickles like a dictionary, and can be hashed if its values can.
-
-    `types.MappingProxyType` cannot be pickled, which results that are sent between processes need.
-    """
+    """A read-only mapping that prints like a dictionary, can be hashed if its values can, and pickled, as
+    `types.MappingProxyType` cannot."""
 
     __slots__ = ("_items",)
     _items: dict[K, V]

@@ -20,12 +20,9 @@ ALWAYS: Literal["always"] = "always"
 BEYOND: Literal["beyond"] = "beyond"
 Status = Literal["found", "always", "beyond"]
 
-_GROWTH = 1.5  # every further step of the bracket is longer by this power: a guess off by 10^4 costs eight evaluations
 # The bracket of log(1 + |r - h|) is halved at least once in three steps, so that 200 steps are 66 halvings: enough for all of a
 # double's 53 bits even where the loss is as steep as exp(300), and the bracket as wide.
 NEWTON_STEPS = 200
-# Steps of fourth order towards omega. From the start below three reach rounding error.
-OMEGA_STEPS = 3
 
 
 class Root(NamedTuple):
@@ -65,7 +62,7 @@ def falling_root(
         further = min(place + step, top) if positive else max(place - step, bottom)
         if (value(further) > 0) != positive:
             break
-        place, step = further, step * _GROWTH
+        place, step = further, 1.5 * step  # a guess off by 10^4 costs eight evaluations
     root = brentq(value, min(place, further), max(place, further), xtol=precision)
     return Root(FOUND, math.exp(root))
 
@@ -111,9 +108,8 @@ def least_on_grid(function: Callable[[float], Any], grid: np.ndarray, precision:
 def proximal_point(slope: Callable[[Any], Any], curvature: Callable[[Any], Any], h: Any, step: Any) -> Any:
     """The r with r + step l'(r) = h, elementwise.
 
-    By Newton's method kept inside a shrinking bracket: l' is increasing, so the root lies between h and h - step l'(h); a
-    Newton point outside the bracket, or one that shrinks it too slowly, is replaced by the bracket's middle (in
-    log(1 + |r - h|): a steep loss makes wide brackets).
+    By Newton's method kept inside a bracket that starts as h and h - step l'(h), since l' is increasing; a point outside, or
+    one that shrinks it too slowly, is replaced by the middle (in log(1 + |r - h|): a steep loss makes wide brackets).
     """
     xp = namespace(h, step)
 
@@ -199,5 +195,6 @@ def wright_omega(x: Any) -> Any:
         return g * (1.0 + rest / (1.0 + g) * (bend - 0.5 * rest) / (bend - rest))
 
     # A compiled loop, because XLA copies straight-line code into every sum that uses its result: the loop runs once.
-    found = repeat(OMEGA_STEPS, closer, xp.maximum(start, np.exp(-40.0)), xp)
+    # Its steps are of fourth order: three reach rounding error.
+    found = repeat(3, closer, xp.maximum(start, np.exp(-40.0)), xp)
     return xp.where(x < -40.0, xp.exp(small), found)

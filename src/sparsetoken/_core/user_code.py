@@ -1,7 +1,6 @@
 """Losses, activations, classifiers and bag models that a user's code registers by name.
 
-The registries themselves live where the built-in things do (`losses`, `activations`, `classifiers`, `bag_models`). Here is
-what they share: which names are allowed, which things are the user's, and the files of the user's that have been executed.
+What their registries share: which names are allowed, which things are the user's, and which files of the user's were executed.
 """
 
 from __future__ import annotations

@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 
 LARGEST_RATIO = 1e12  # of n/d and ridge (and 1 over it of n/d): limits are reached, rounding does not matter yet
-_LARGEST_WHOLE = 10**300  # larger numbers are no floats
-_SHOWN_WHOLE = 10**15  # whole floats below it are shown without the ".0" that nobody wrote
 LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line
-# Packages whose frames lie between the user and us when they call our estimators for the user.
-BETWEEN = ("sparsetoken", "sklearn", "joblib")
 
 
 def shown(value: Any) -> str:
@@ -55,8 +51,8 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int | None = None
         if x is None or not x.is_integer():
             raise rejection(name, value, allowed)
         number = int(x)
-        value = number if abs(number) < _SHOWN_WHOLE else value
-    if number < minimum or number > (_LARGEST_WHOLE if maximum is None else maximum):
+        value = number if abs(number) < 10**15 else value  # shown without the ".0" that nobody wrote
+    if number < minimum or number > (10**300 if maximum is None else maximum):  # larger numbers are no floats
         raise rejection(name, value, allowed)
     return number
 
@@ -85,7 +81,8 @@ def true_or_false(name: str, value: Any) -> bool:
 
 def caller_level() -> int:
     """The `stacklevel` for `warnings.warn`, called where this function is called, that names the first outside line."""
+    between = ("sparsetoken", "sklearn", "joblib")  # whose frames lie between the user and the warning
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in BETWEEN:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in between:
         level, frame = level + 1, frame.f_back
     return level

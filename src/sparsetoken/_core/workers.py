@@ -48,8 +48,7 @@ def _controller() -> Any:
 def single_blas_thread() -> Iterator[None]:
     """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
 
-    Blocks may be nested and may overlap in several threads: the first to enter sets the limit, the last to leave restores
-    what was there before. Nothing happens where the environment already sets the number of threads.
+    Blocks may be nested and overlap in several threads. Nothing happens where the environment sets the number of threads.
     """
     global _holders, _limiter, _setter
     if any(os.environ.get(variable) for variable in THREAD_VARIABLES):
@@ -150,9 +149,8 @@ def parse_address(scheduler: str) -> tuple[str, int]:
 def _answers(scheduler: str, timeout: float) -> bool:
     """Whether a Dask scheduler answers there in time.
 
-    Checked before Dask's client connects, which retries for long, and forever at a server of another kind. A scheduler sends
-    eight bytes first, the length of its greeting (an encrypted one does not, and is accepted once it connects). Looking up a
-    name has no time limit, so all this happens in a thread.
+    Dask's client itself would retry for long, and forever at a server of another kind. A scheduler sends eight bytes first,
+    the length of its greeting (an encrypted one does not). In a thread, because looking up a name has no time limit.
     """
     host, port = parse_address(scheduler)
     greeting: list[bytes] = []
@@ -176,30 +174,17 @@ def run_on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
 @contextmanager
 def progress(enabled: bool | None = None) -> Iterator[Callable[[str, int], Advance]]:
     """A context in which bars can be added."""
+    from rich import progress as rich
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     if not (console.is_terminal if enabled is None else enabled):
         yield lambda title, total: lambda count: None
         return
-    columns = (
-        TextColumn("{task.description:<16}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bars:
+    title, bar, done = rich.TextColumn("{task.description:<16}"), rich.BarColumn(), rich.MofNCompleteColumn()
+    left = rich.TextColumn("left"), rich.TimeRemainingColumn()
+    with rich.Progress(title, bar, done, rich.TimeElapsedColumn(), *left, console=console) as bars:
 
         def add(title: str, total: int) -> Advance:
             task = bars.add_task(escape(title), total=total)

@@ -97,12 +97,8 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
     from matplotlib import ticker
 
     axes.set(title=_lowered(panel.title), xlabel=_lowered(panel.xlabel), ylabel=_lowered(panel.ylabel))
-    if panel.logx:
-        axes.set_xscale("log")
-    if panel.logy:
-        axes.set_yscale("log")
-    has_heat = any(isinstance(layer, Heat) for layer in panel.layers)
-    if not has_heat:
+    axes.set(xscale="log" if panel.logx else "linear", yscale="log" if panel.logy else "linear")
+    if not any(isinstance(layer, Heat) for layer in panel.layers):
         axes.grid(alpha=0.25, linewidth=0.6)
     names, signs = legend(panel)
     for layer, name in zip((*panel.layers, *signs), (*names, *(sign.label for sign in signs))):
@@ -111,20 +107,9 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
             axes.plot(layer.x, layer.y, _DASHES[layer.dash], color=layer.colour, label=label, linewidth=1.8)
         elif isinstance(layer, Points):
             star = layer.marker == "star"
-            axes.errorbar(
-                layer.x,
-                layer.y,
-                yerr=layer.error,
-                fmt=_MARKERS[layer.marker],
-                color=layer.colour,
-                label=label,
-                markersize=14 if star else 5,
-                capsize=2,
-                linewidth=1.2,
-                zorder=3,
-                markeredgecolor="#111111" if star else "white",
-                markeredgewidth=0.6,
-            )
+            look: Any = {"markersize": 14 if star else 5, "markeredgecolor": "#111111" if star else "white"}
+            look |= {"fmt": _MARKERS[layer.marker], "color": layer.colour, "markeredgewidth": 0.6, "linewidth": 1.2}
+            axes.errorbar(layer.x, layer.y, yerr=layer.error, label=label, capsize=2, zorder=3, **look)
         elif isinstance(layer, Histogram):
             axes.stairs(layer.density, layer.edges, fill=True, color=layer.colour, alpha=0.35, label=label)
         elif isinstance(layer, Heat):
@@ -138,14 +123,11 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         elif isinstance(layer, Rule):
             draw = axes.axvline if layer.axis == "x" else axes.axhline
             draw(layer.value, color=layer.colour, linestyle=":", linewidth=1.4, label=label)
-    if panel.xlim:
-        axes.set_xlim(panel.xlim)
-    if panel.ylim:
-        axes.set_ylim(panel.ylim)
-    for name in ("x", "y"):
-        low, high = getattr(axes, f"get_{name}lim")()
-        if getattr(panel, f"log{name}"):
-            _plain_ticks(getattr(axes, f"{name}axis"), low, high)
+    for axis, limits, log in ((axes.xaxis, panel.xlim, panel.logx), (axes.yaxis, panel.ylim, panel.logy)):
+        if limits:
+            axes.set(**{f"{axis.axis_name}lim": limits})
+        if log:
+            _plain_ticks(axis, *axis.get_view_interval())
     if panel.names:
         lines = [in_lines(name) for name in panel.names]
         # More letters leave no room between the names: they are turned.

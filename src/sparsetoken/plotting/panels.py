@@ -173,17 +173,8 @@ def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") 
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         means = summarise(part, x, y).sort_values(x)
-        words = label(name) + suffix
-        layers.append(
-            Points(
-                means[x].to_numpy(float),
-                means["mean"].to_numpy(float),
-                means["error"].to_numpy(float),
-                words,
-                colour(name, i),
-                marker(name),
-            )
-        )
+        values = (means[column].to_numpy(float) for column in (x, "mean", "error"))
+        layers.append(Points(*values, label(name) + suffix, colour(name, i), marker(name)))
     return layers
 
 

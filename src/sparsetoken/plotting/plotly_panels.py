@@ -41,16 +41,8 @@ def plotly_panel(panel: Panel) -> dict[str, Any]:
         "xaxis": axis | {"title": {"text": _lowered(panel.xlabel), "standoff": 10}} | _scale(panel, "x"),
         "yaxis": axis | {"title": {"text": _lowered(panel.ylabel)}} | _scale(panel, "y"),
         "shapes": shapes,
-        "legend": {
-            "font": {"size": 12},
-            "orientation": "h",
-            "tracegroupgap": 0,
-            "x": 0,
-            "xanchor": "left",
-            "y": 0,
-            "yref": "container",
-            "yanchor": "top",
-        },
+        "legend": {"font": {"size": 12}, "orientation": "h", "tracegroupgap": 0}
+        | {"x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "top"},
         "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
         "hovermode": "closest",
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
@@ -147,12 +139,8 @@ def _scale(panel: Panel, axis: str) -> dict[str, Any]:
         scale: dict[str, Any] = {"type": "linear", **({"range": list(limits)} if limits else {})}
         if axis == "x" and panel.names:
             lines = [in_lines(name).replace("\n", "<br>") for name in panel.names]
-            scale |= {
-                "tickvals": list(range(1, len(lines) + 1)),
-                "ticktext": lines,
-                "ticks": "",
-                "tickfont": {"size": 11},
-            }
+            places = list(range(1, len(lines) + 1))
+            scale |= {"tickvals": places, "ticktext": lines, "ticks": "", "tickfont": {"size": 11}}
         elif axis == "x" and panel.counts and panel.span <= 10:  # further apart Plotly's own steps are whole numbers
             scale["dtick"] = 1
         return scale

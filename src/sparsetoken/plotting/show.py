@@ -22,17 +22,7 @@ class Shown:
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the result.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """Draw the result on the Matplotlib axes given, or on new ones, and return them."""
         raise NotImplementedError
 
     def _shown_frame(self) -> Any:

@@ -105,8 +105,6 @@ def label(name: Any) -> str:
     return OTHER_LABELS.get(known, str(name))
 
 
-# Numbers in this range are written out; others are powers of ten.
-WRITTEN_OUT = (1e-4, 1e6)
 MOST_POWERS = 6  # of ten that are labelled on an axis: with 100,000 among them, more touch each other
 _INDEX = re.compile(r"(?<=η)_([a-z])\b")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -114,7 +112,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def plain_number(value: float) -> str:
     """The label of a tick: the number itself, or a power of ten where it is very large or small."""
-    if value == 0 or WRITTEN_OUT[0] <= abs(value) < WRITTEN_OUT[1]:
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
         return f"{value:,.10g}"
     power = math.floor(math.log10(abs(value)) + 1e-9)
     factor = value / 10.0**power
@@ -122,19 +120,10 @@ def plain_number(value: float) -> str:
     return shown if abs(factor - 1) < 1e-9 else f"{factor:.3g}·{shown}"
 
 
-def round_steps(low: float, high: float) -> tuple[float, ...]:
-    """Multiples of the powers of ten that get a label on an axis from `low` to `high`."""
-    span = high / low
-    if span < 8:
-        return (1.0, 2.0, 3.0, 5.0, 7.0)
-    if span < 100:
-        return (1.0, 2.0, 5.0)
-    return (1.0, 3.0) if span < 1000 else (1.0,)
-
-
 def round_numbers(low: float, high: float) -> list[float]:
-    """The labelled numbers themselves, from a little below `low` to a little above `high`; at most about ten."""
-    steps = round_steps(low, high)
+    """The numbers that get a label on an axis, from a little below `low` to a little above `high`; at most about ten."""
+    by_span = ((8, (1.0, 2.0, 3.0, 5.0, 7.0)), (100, (1.0, 2.0, 5.0)), (1000, (1.0, 3.0)))
+    steps = next((multiples for span, multiples in by_span if high / low < span), (1.0,))
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     stride = 1 if len(steps) > 1 else max(1, -(-(last - first) // MOST_POWERS))
     decades = range(first, last + 1, stride)

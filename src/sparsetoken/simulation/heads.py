@@ -28,16 +28,10 @@ from .size import check_size
 from .trial import Trial
 from .two_steps import SimulatedSteps, steps_on, two_steps
 
-# Draws per replicate of the measures: standard errors of a test error near 3e-4.
-_POINTS = 2**10
-
 
 def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Features of H heads (n, H, d), exact in law; the coordinates in the law's basis come first.
-
-    Along the law's basis tokens are drawn; outside it the features are Gaussian with covariance K between heads, K_gh the
-    overlaps of the heads' weights.
-    """
+    """Features of H heads (n, H, d), exact in law: first the coordinates in the law's basis, along which tokens are drawn;
+    outside it they are Gaussian, with the overlaps of the heads' weights as covariance."""
     basis = law.queries.shape[1]
     count, heads, (length, R, strength, _) = len(labels), law.heads, law.kind
     features = np.empty((count, heads, d))
@@ -59,15 +53,11 @@ def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random
 
 def head_measures(law: HeadsLaw, coordinates: np.ndarray, gram: np.ndarray, bias: float) -> Measures:
     """Test error and the other measures of a readout of several heads."""
-    nodes = law.at(_POINTS)
+    nodes = law.at(2**10)  # draws per replicate: standard errors of a test error near 3e-4
     m_T, m_S = coordinates @ law.query_space, coordinates @ law.signal_space
-    copies = len(nodes.y)
-
-    def repeat(a):
-        return np.broadcast_to(a, (copies, *np.shape(a)))
-
-    laws = head_scores(nodes, repeat(m_T), repeat(m_S), repeat(np.float64(bias)), repeat(gram - m_T @ m_T.T))
-    return summarised(laws[0], laws[1], law.prevalence)
+    values = (m_T, m_S, np.float64(bias), gram - m_T @ m_T.T)
+    laws = head_scores(nodes, *(np.broadcast_to(a, (len(nodes.y), *np.shape(a))) for a in values))
+    return summarised(*laws, law.prevalence)
 
 
 def head_readout(
@@ -83,16 +73,10 @@ def head_readout(
         Queries, signals and task, from `theory.heads_law`.
     alpha, ridge : float
         n/d, d the dimension of a token, and lambda.
-    d : int
-        Dimension of a token, at least that of the law's basis plus one.
-    seed : int
-        All randomness comes from it.
+    d, seed : int
+        Dimension of a token, at least that of the law's basis plus one, and where all randomness comes from.
     loss : str or Loss
         l.
-
-    Returns
-    -------
-    tuple of Measures and TrainedReadout
     """
     d, seed = check_size(d, seed, "reduced")
     if d <= law.queries.shape[1]:
@@ -113,12 +97,10 @@ class HeadsTrial(Trial):
 
     @property
     def heads(self) -> int:
-        """H."""
         return self.classifier.heads or 1
 
     @property
     def signals(self) -> Signals:
-        """The signals; a single one by default."""
         return self.source.signals or Signals.of(1)
 
     @property
@@ -144,7 +126,6 @@ class HeadsTrial(Trial):
         self.law = self.law_on(self.task, 1.0)
 
     def law_on(self, task: Task, scale: float) -> HeadsLaw:
-        """The law on the bags of a task, all queries multiplied by a number."""
         return heads_law(
             task,
             queries=scale * self.queries @ self.basis,
@@ -160,7 +141,7 @@ class HeadsTrial(Trial):
 
     def special(self, w: np.ndarray) -> np.ndarray:
         """Coordinates (H, dimension) of every head's readout in the law's basis."""
-        raise NotImplementedError
+        return w @ self.basis
 
     def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
         w = readout.w.reshape(self.heads, self.d)
@@ -217,7 +198,6 @@ class TensorHeadsTrial(HeadsTrial):
             self.directions, self.space = draw_directions(self.source.signals, self.seed, self.d)
 
     def data(self, task: Task, count: int, seed: int, dataset: str) -> TensorData:
-        """One of the trial's data sets."""
         return TensorData(task, count, self.d, seed, dataset, signal=self.directions, signals=self.source.signals)
 
     def take_steps(self) -> None:
@@ -234,9 +214,6 @@ class TensorHeadsTrial(HeadsTrial):
         self.find_law()
         data = self.data(self.task, self.n1, self.seed, "1")
         return data.collect(self.feature), data.labels
-
-    def special(self, w: np.ndarray) -> np.ndarray:
-        return w @ self.basis
 
     def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
         data, scale = self.data(test.bags, test.samples, self.seed, "_test"), self.scale_at(test)

@@ -67,9 +67,8 @@ class SecondMoments(NamedTuple):
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """M v."""
-        return (1 - self.share) * (self.positive @ (v @ self.positive)) - self.share * (
-            self.negative @ (v @ self.negative)
-        )
+        positive, negative = (root @ (v @ root) for root in (self.positive, self.negative))
+        return (1 - self.share) * positive - self.share * negative
 
     def direction(self, method: str) -> np.ndarray:
         """The unit vector that a method without fresh bags learns."""
@@ -128,19 +127,13 @@ def learn_directions(
         What the data is: bags that are alike, of two tokens or more.
     alpha : float
         n/d.
-    d : int
-        Dimension of a token.
-    seed : int
-        All randomness comes from it.
+    d, seed : int
+        Dimension of a token, and where all randomness comes from.
     methods : sequence of str
         "products:K", "fresh_products:K" (every product after the first on n new bags), "eigenvector" and
         "positive_eigenvector", as in `theory.recovery`.
     sampler : str
         "reduced" draws O(d^2) numbers at any length, "tensor" every token.
-
-    Returns
-    -------
-    LearntDirections
     """
     Task.require(task)
     d, seed = check_size(d, seed, sampler)

@@ -1,8 +1,7 @@
 """What tokens are made of besides the signal: entries of a named law, coloured Gaussians, or the user's own bags.
 
-The model's noise is white and Gaussian. Any other noise is handled in one way: a `TokenNoise` assigns tokens to the data sets
-of a trial, theta xi is added to the signal tokens of positive bags, and the trained classifier is tested on held-out tokens.
-Where no formula gives the test error, every test bag is scored twice, as it is and with the signal planted.
+Noise that is not white and Gaussian is a `TokenNoise`, which assigns tokens to the data sets of a trial. Where no formula gives
+the test error, every test bag is scored twice, as it is and with the signal planted.
 """
 
 from __future__ import annotations
@@ -24,13 +23,9 @@ TokenDraw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 STANDARDS = ("features", "whiten", "scale", "none")
 TOKEN_SOURCES = ("own", "mixed")
-# Test bags where noise can be drawn without limit: a standard error of 0.003 at worst, below the spread between trials at d <=
-# 1000.
+# Test bags where noise can be drawn without limit: a standard error of 0.003 at worst, below the spread between trials.
 TEST_BAGS = 10_000
-# Test bags made of held-out tokens where these may be reused: a standard error of 0.007 at worst.
-TEST_BAGS_AGAIN = 2_000
-# Variances below this share of the largest are rounding.
-_RANK = 1e-10
+_RANK = 1e-10  # variances below this share of the largest are rounding
 
 
 @dataclass(frozen=True)
@@ -93,17 +88,16 @@ class RealNoise(TokenNoise):
         Bags without the signal.
     standardise : {"features", "whiten", "scale", "none"}
         What is done to all tokens together, so that theta counts in units of the noise. "features": every feature has
-        mean 0 and variance 1. "whiten": mean 0 and the identity as covariance. "scale": mean 0 and one common factor,
-        so that the variance per feature is 1 on average. "none": nothing; theta counts in the user's units. Features (with
-        "whiten": directions) that are constant have no noise and are dropped, except with "none". Means and variances are those
-        of all the bags given, the held out ones included.
+        mean 0 and variance 1. "whiten": mean 0 and the identity as covariance. "scale": mean 0, and variance 1 on average
+        over the features. "none": nothing. Constant features (with "whiten": directions) are dropped, except with "none".
+        Means and variances are those of all the bags given, the held-out ones included.
     tokens : {"own", "mixed"}
         "own": the tokens of a bag stay together, with any correlation between them. "mixed": tokens are shuffled
         across the bags of a data set.
     replace : bool
-        Whether a data set may use its bags (with "mixed": its tokens) several times. If not, a trial that needs more than there
-        are is refused. Data sets never share bags. The test is then measured on at least 2,000 bags made of held-out tokens;
-        its standard error treats them as independent, which is an approximation.
+        Whether a data set may use its bags (with "mixed": its tokens) several times; if not, a trial that needs more is
+        refused. Data sets never share bags. The test then has at least 2,000 bags made of held-out tokens, and its standard
+        error treats them as independent, an approximation.
     test_share : float
         Share of the bags held out for the test.
     name : str
@@ -180,7 +174,7 @@ class RealNoise(TokenNoise):
     def _source(self, dataset: str, groups: list[np.ndarray], demand: Demand) -> tuple[int, TokenDraw]:
         """How many bags a data set has, and what draws them."""
         length, tokens = demand.length, self.bags.tokens
-        everything = max(len(groups), TEST_BAGS_AGAIN) if self.replace else len(groups)
+        everything = max(len(groups), 2_000) if self.replace else len(groups)  # a standard error of 0.007 at worst
         count = everything if demand.count is None else demand.count
         again = count > len(groups)
         if again and (not self.replace or not groups):

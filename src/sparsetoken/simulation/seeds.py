@@ -60,19 +60,12 @@ def stream(seed: int, name: str) -> np.random.Generator:
 
 
 def trial_seeds(seed: int, trials: int) -> list[int]:
-    """Seeds of independent trials, all from one.
+    """Seeds of independent trials, of 64 bits, all from one; those of the first few do not depend on how many there are.
 
     Parameters
     ----------
-    seed : int
-        The seed of the whole experiment, at least 0.
-    trials : int
-        Number of trials, at least 1.
-
-    Returns
-    -------
-    list of int
-        One seed of 64 bits per trial; those of the first few trials do not depend on how many there are.
+    seed, trials : int
+        The seed of the whole experiment, at least 0, and the number of trials, at least 1.
     """
     children = np.random.SeedSequence(whole_number("seed", seed, 0)).spawn(whole_number("trials", trials, 1))
     return [int(child.generate_state(1, np.uint64)[0]) for child in children]

@@ -39,14 +39,12 @@ def simulate(
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        How it is learned.
+    task, training : Task, Training
+        What the data is, and how it is learned.
     d : int or None
         Dimension of a token, at least 2; None takes that of the noise, the covariance or the signal.
     seed : int
-        All randomness of the trial comes from it.
+        Where all randomness of the trial comes from.
     model : str
         "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
         "vectorized" learn from D1 alone. "elementwise" has the logistic sigmoid, "elementwise:relu" and so on another

@@ -1,8 +1,7 @@
 """Joint training run to its end on data drawn at finite d: the measured side of `theory.statics`.
 
-L-BFGS minimises (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2) ||theta_a||^2. A bag that had been left out would
-have the fields omega_i = H_i + (dl/dH_i) V, V = (1/n) Tr_d of the inverse Hessian, estimated by conjugate gradients on random
-probes.
+A bag that had been left out would have the fields omega_i = H_i + (dl/dH_i) V, V = (1/n) Tr_d of the inverse Hessian, which is
+estimated by conjugate gradients on random probes.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ from .samplers.tensor import draw_signal
 from .seeds import stream
 from .trajectory import BAGS_AT_A_TIME, TEST_REPLICATES, check_trajectory, differentiate, random_start
 
-TOLERANCE, ITERATIONS = 1e-13, 3000  # tolerance of L-BFGS: only the end matters
 PROBES = 4  # of the trace: its relative error sqrt(2/(PROBES d)) moves a score by far less than the score's noise
-CG_TOLERANCE = 1e-3  # well below the error of the probes
 
 
 def simulate_end(
@@ -57,10 +54,8 @@ def simulate_end(
         n/d.
     decay : float or mapping
         Weight decay of every direction, or of each by its name; above 0.
-    d : int
-        Dimension of the tokens.
-    seed : int
-        Everything random comes from it.
+    d, seed : int
+        Dimension of the tokens, and where all randomness comes from.
     loss : str or Loss
         l(z; y).
     start : mapping, optional
@@ -86,7 +81,7 @@ def simulate_end(
 
 
 class JointObjective:
-    """The objective on one data set."""
+    """(1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2) ||theta_a||^2 on one data set."""
 
     def __init__(self, bags: TensorData, model: BagModel, loss: Loss, decay: np.ndarray):
         self.bags, self.model, self.loss, self.decay = bags, model, loss, decay
@@ -110,7 +105,9 @@ class JointObjective:
 
     def minimised(self, start: np.ndarray) -> tuple[np.ndarray, float]:
         """The end of L-BFGS from a start, and the largest entry of the gradient there."""
-        found, _ = minimize_together(self.objective, start[None, :], TOLERANCE, ITERATIONS)
+        found, _ = minimize_together(
+            self.objective, start[None, :], tolerance=1e-13, iterations=3000
+        )  # only the end matters
         return found[0], float(np.abs(self.objective(found, np.zeros(1))[1]).max())
 
     def trace(self, theta: np.ndarray, bias: float, seed: int) -> np.ndarray:
@@ -134,7 +131,7 @@ class JointObjective:
             for b in range(r):
                 side = np.zeros((d, r))
                 side[:, b] = sign
-                solved, failed = cg(hessian, side.ravel(), rtol=CG_TOLERANCE)
+                solved, failed = cg(hessian, side.ravel(), rtol=1e-3)  # well below the error of the probes
                 if failed:
                     raise FloatingPointError("the end of training is no minimum: its Hessian could not be inverted")
                 V[:, b] += sign @ solved.reshape(d, r) / (self.n * PROBES)

@@ -9,7 +9,6 @@ from .._core.validation import rejection, whole_number
 from .samplers import SAMPLERS
 from .seeds import check_seed
 
-LARGEST_DIMENSION = 10**12  # one vector is then 8 TB
 MOST_TOKENS = 10**11  # in all bags together: drawing them takes about an hour
 
 
@@ -17,7 +16,7 @@ def check_size(d: Any, seed: Any, sampler: str) -> tuple[int, int]:
     """(d, seed), checked along with the sampler's name."""
     if sampler not in SAMPLERS:
         raise rejection("sampler", sampler, f"one of {', '.join(SAMPLERS)}")
-    return whole_number("d", d, 2, LARGEST_DIMENSION), check_seed(seed)
+    return whole_number("d", d, 2, 10**12), check_seed(seed)
 
 
 def check_affordable(bags: int, length: int, d: int, numbers: float, drawn: int | None = None) -> None:

@@ -5,10 +5,8 @@ A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `sche
     Theta <- Theta (I - Lambda D) + rho (Theta - Theta_before) - (1/n_k) sum_i X_i^T G_i D
     b     <- b - eta_b (1/n_k) sum_i dl/db,            G_i = dl(score(X_i Theta, b); y_i)/dH   (L x r)
 
-It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are
-products with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
-`samplers.token_products`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler
-draws all tokens.
+It touches the tokens only through products with the Gaussian matrix of all tokens' noise, which the reduced sampler draws
+instead (see `samplers.token_products`): exact in law at every d. The tensor sampler draws all tokens.
 """
 
 from __future__ import annotations
@@ -36,9 +34,7 @@ from .samplers.token_products import ImplicitBags
 from .seeds import stream
 from .size import check_affordable, check_size
 
-# Bags in one call of a compiled program, fewer where their fields would have more numbers than that (2 MB): data sets of any
-# size share one program.
-CHUNK_BAGS, CHUNK_NUMBERS = 128, 2**18
+CHUNK_NUMBERS = 2**18  # of the fields in one call of a compiled program (2 MB)
 # Bags that the program differentiates at a time: temporaries, which can grow like L^2, stay in the cache.
 BAGS_AT_A_TIME = 4
 # Randomisations of the points behind the test measures: about 2e-4 in the test error, where runs scatter far more.
@@ -67,30 +63,27 @@ def simulate_trajectory(
     task : Task
         What the data is.
     model : str or BagModel
-        The classifier; a name is looked up by `bag_models.get_bag_model`.
+        The classifier, by name (`get_bag_model`) or as an object.
     stages : Stage or sequence of Stage
         The schedule. Every data set has n = alpha d bags, rounded, and must hold both classes.
-    d : int
-        Dimension of the tokens, at least 2.
-    seed : int
-        All randomness comes from it. Both samplers draw the same labels, signal and starts from a seed, but different tokens.
+    d, seed : int
+        Dimension of the tokens, at least 2, and where all randomness comes from. Both samplers draw the same labels, signal
+        and starts from a seed, but different tokens.
     sampler : {"reduced", "tensor"}
         "reduced" draws products with the tokens only, with exactly the law they have; "tensor" draws every token.
     loss : str or Loss
         l(z; y).
     start : dict, optional
-        Norms of random starts by the directions' names; they are orthogonal to each other and to the signal, unless
-        "cosine[q]" and the like give the cosine with the signal at which a direction starts. "bias": the
-        bias at the start, of either sign. What is not named starts at zero.
+        Norms of random starts by the directions' names, orthogonal to each other and to the signal unless "cosine[q]" and the
+        like give their cosines with it; "bias", of either sign. What is not named starts at zero.
     tested : sequence of int, optional
         Steps after which the test measures are computed, all of them by default; elsewhere they are NaN.
 
     Returns
     -------
     Trajectory
-        Overlaps, Gram matrices, bias, training loss and training error are those of this run. Test measures follow from
-        them by integration over fresh bags, and `errors` holds the standard errors of that integration (zero for all the
-        rest): the scatter between seeds is not in it.
+        Of this run. Test measures are integrals over fresh bags, whose standard errors `errors` holds (zero for all the rest):
+        the scatter between seeds is not in it.
 
     Raises
     ------
@@ -206,23 +199,15 @@ def joint_trajectory(
 
         F(q, w, b) = (1/n) sum_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,   f_q(X) = X^T softmax(beta X q),
 
-    over n = (alpha0 + alpha1) d bags, all of them in every step. The query and the bias are not penalised. `training.steps`
-    steps are taken: there is neither a line search nor a stopping rule; `theory.trajectory` gives the limit.
+    over n = (alpha0 + alpha1) d bags, all of them in every of `training.steps` steps. The query and the bias are not penalised.
+    `theory.trajectory` gives the limit.
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        Loss, rates, ridge, beta, steps and the amount of data; `schedule` is ignored.
-    d, seed : int
-        Dimension and seed, as for `simulate_trajectory`.
-    sampler : {"reduced", "tensor"}
+    task, training : Task, Training
+        What the data is, and how it is learned, whatever its `schedule`.
+    d, seed, sampler : int, int, str
         As for `simulate_trajectory`.
-
-    Returns
-    -------
-    Trajectory
     """
     model, stages = joint_schedule(training)
     return simulate_trajectory(task, model, stages, d, seed, sampler=sampler, loss=training.loss)
@@ -243,36 +228,27 @@ def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
     Parameters
     ----------
     runs : sequence of Trajectory
-        At least two, of the same model and length.
-
-    Returns
-    -------
-    Trajectory
-        Every field averaged over the runs; `errors` from their scatter, which includes that of the numerical integration.
+        At least two, of the same model and length; their scatter includes that of the numerical integration.
     """
     if len(runs) < 2 or len({(run.directions, run.steps) for run in runs}) > 1:
         raise ValueError("runs must be two or more trajectories of the same model and number of steps")
-    directions = runs[0].directions
 
-    def mean_and_error(pick: Callable[[Trajectory], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        values = np.array([pick(run) for run in runs])
-        return values.mean(axis=0), standard_error(values)
+    def averaged(values: list[Any]) -> tuple[Any, Any]:
+        if isinstance(values[0], Mapping):
+            pairs = {name: averaged([value[name] for value in values]) for name in values[0]}
+            return {name: mean for name, (mean, _) in pairs.items()}, {
+                name: error for name, (_, error) in pairs.items()
+            }
+        return np.mean(values, axis=0), standard_error(values)
 
-    fields: dict[str, Any] = {}
-    errors: dict[str, Any] = {}
-    for name in (*SCALARS, "gram"):
-        fields[name], errors[name] = mean_and_error(lambda run, name=name: getattr(run, name))  # type: ignore[misc]
-    for name in ("overlap", "cosine"):
-        by_direction = {a: mean_and_error(lambda run, n=name, a=a: getattr(run, n)[a]) for a in directions}  # type: ignore[misc]
-        fields[name] = {a: mean for a, (mean, _) in by_direction.items()}
-        errors[name] = {a: error for a, (_, error) in by_direction.items()}
+    names = (*SCALARS, "gram", "overlap", "cosine")
+    fields, errors = averaged([{name: getattr(run, name) for name in names} for run in runs])
     details = {k: v for k, v in runs[0].details.items() if k not in ("seed", "seconds")} | {"runs": len(runs)}
-    return Trajectory(directions=directions, **fields, errors=errors, model=runs[0].model, details=details)
+    return Trajectory(directions=runs[0].directions, **fields, errors=errors, model=runs[0].model, details=details)
 
 
 def random_start(start: Mapping[str, float] | None, model: BagModel, signal: np.ndarray, seed: int) -> np.ndarray:
-    """Theta_0 (d, r): columns of the given norms and cosines with the signal, orthogonal to each other off the signal and in
-    random directions there."""
+    """Theta_0 (d, r): columns of given norms and cosines with the signal, off it in orthogonal random directions."""
     d, norms, cosines = len(signal), np.array(model.start_norms(start)), np.array(model.start_cosines(start))
     started = np.flatnonzero(norms)
     if len(started) >= d:
@@ -285,17 +261,13 @@ def random_start(start: Mapping[str, float] | None, model: BagModel, signal: np.
 
 
 class _Bags(Protocol):
-    """A data set of labelled bags, as far as descent can see it."""
+    """A data set of labelled bags, as far as descent can see it: see `TensorData`."""
 
     labels: np.ndarray
 
-    def fields(self, theta: np.ndarray) -> list[np.ndarray]:
-        """X Theta, (n, L, r) for the bags of each length, in the order of the labels."""
-        ...
+    def fields(self, theta: np.ndarray) -> list[np.ndarray]: ...
 
-    def pull(self, weights: list[np.ndarray]) -> np.ndarray:
-        """sum_i X_i^T W_i for such weights, (d, r)."""
-        ...
+    def pull(self, weights: list[np.ndarray]) -> np.ndarray: ...
 
 
 def descend(
@@ -349,7 +321,8 @@ def differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.
     from .._core.devices import double_precision  # brings JAX
 
     n, length, r = fields.shape
-    chunk = min(CHUNK_BAGS, 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r)))))
+    # Data sets of any size share one program, of up to 128 bags.
+    chunk = min(128, 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r)))))
     derivatives = _compiled_derivatives(model)
     scores, field_slope, bias_slope = np.empty(n), np.empty(fields.shape), np.empty(n)
     with double_precision():
@@ -359,9 +332,8 @@ def differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.
             count = len(part)
             if count < chunk:  # one shape, one compilation
                 part = np.concatenate([part, np.zeros((chunk - count, length, r))])
-            z, (in_fields, in_bias) = derivatives(
-                part, np.float64(bias)
-            )  # a Python float is another type to the compiler
+            # (A Python float is another type to the compiler.)
+            z, (in_fields, in_bias) = derivatives(part, np.float64(bias))
             scores[which] = np.asarray(z)[:count]
             field_slope[which] = np.asarray(in_fields)[:count]
             bias_slope[which] = np.asarray(in_bias)[:count]
@@ -373,10 +345,7 @@ def _compiled_derivatives(model: BagModel) -> Callable[..., Any]:
     """Compiled (fields (n, L, r), bias) -> scores and their derivatives."""
     import jax
 
-    def score(H, bias):
-        return model(H, bias)
-
-    of_bag = jax.value_and_grad(score, argnums=(0, 1))
+    of_bag = jax.value_and_grad(lambda H, bias: model(H, bias), argnums=(0, 1))
     return jax.jit(lambda fields, bias: jax.lax.map(lambda H: of_bag(H, bias), fields, batch_size=BAGS_AT_A_TIME))
 
 

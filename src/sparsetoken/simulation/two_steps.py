@@ -51,20 +51,12 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
 
     Parameters
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        How it is learned; alpha0, the three rates, beta and the loss matter.
-    d : int
-        Dimension of a token, at least 2.
-    seed : int
-        All randomness comes from it.
+    task, training : Task, Training
+        What the data is, and how it is learned; alpha0, the three rates, beta and the loss matter.
+    d, seed : int
+        Dimension of a token, at least 2, and where all randomness comes from.
     sampler : str
         "reduced" or "tensor".
-
-    Returns
-    -------
-    SimulatedSteps
     """
     Task.require(task)
     Training.require(training)

@@ -2,8 +2,8 @@
 
     F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    p_i = sample_weight_i / sum of sample weights
 
-(p_i = 1/n without weights: a mean, not a sum). The bias b is not penalised. With ridge = 0 the square loss means the limit
-ridge -> 0: among all minimisers the one with the least ||w||.
+(p_i = 1/n without weights: a mean, not a sum). The bias b is not penalised. With ridge = 0 the square loss means the minimiser
+with the least ||w||.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from .._core.validation import real_number
 from ..losses import Loss, Square, Weighted, convex_loss
 from .newton import Solution, minimise
 from .problem import Features, FitPoint, FitProblem, always_falls
-
-# Features are centred where their mean is more than this share of their mean square: below it the mean is one direction
-# among others to the solver, above it rounding errors of the mean would exceed the rest.
-FAR_FROM_ORIGIN = 0.9
 
 # Why a fit ended, and whether it is a minimum.
 REASONS = {
@@ -51,12 +47,10 @@ class ReadoutFit:
 
     @property
     def converged(self) -> bool:
-        """Whether (w, b) is a minimiser, to the tolerance or to working precision."""
         return REASONS[self.stopped][0]
 
     @property
     def reason(self) -> str:
-        """Why the fit ended, in words."""
         return REASONS[self.stopped][1]
 
 
@@ -144,13 +138,13 @@ def _placed(features: Any, device: str) -> Features:
 def _centred(x: Features, p: np.ndarray) -> tuple[Features, np.ndarray]:
     """Features far from the origin, moved to it: the free bias makes this a change of coordinates, and a better one."""
     mean = x.transposed_times(p)
-    if float(mean @ mean) <= FAR_FROM_ORIGIN * x.row_norm**2:
+    # Below this share of the mean square the mean is one direction among others; above, its rounding errors exceed the rest.
+    if float(mean @ mean) <= 0.9 * x.row_norm**2:
         return x, np.zeros_like(mean)
     return x.centred(mean), mean
 
 
 def _start(start: ReadoutFit | tuple[Any, float] | None, d: int) -> np.ndarray:
-    """(w, b) to start from."""
     if start is None:
         return np.zeros(d + 1)
     w, b = (start.coef, start.bias) if isinstance(start, ReadoutFit) else start

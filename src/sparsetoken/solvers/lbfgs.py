@@ -1,11 +1,7 @@
 """Many smooth problems of one shape minimised side by side: L-BFGS whose products with the data are shared.
 
-Cross-validation repeats one fit on slightly different data: all folds use the same tokens, with other weights. One pass
-over the tokens for all of them costs little more than one pass for one of them, since reading the tokens is what takes time.
-
-    min over x_k of  f_k(x_k),  k = 1 .. K      (no coupling between the problems)
-
-Every problem has its own history, step and end; in each round all that are not done yet are evaluated once.
+The folds of a cross-validation use the same tokens with other weights, and reading the tokens is what takes time: in each round
+all problems that are not done yet are evaluated once. Each has its own history, step and end.
 """
 
 from __future__ import annotations
@@ -15,9 +11,6 @@ from collections.abc import Callable
 import numpy as np
 
 MEMORY = 10  # pairs of steps and gradient changes kept per problem, as SciPy's L-BFGS-B does
-DECREASE = 1e-4  # share of the decrease promised by the slope that a step must achieve (Armijo's condition)
-SHORTEST, LONGEST = 0.1, 0.5  # by what factor a failed step is shortened, at least and at most
-MOST_FAILURES = 20  # steps that fail in a row: the decrease is below rounding
 
 Objective = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -25,7 +18,7 @@ Objective = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 def minimize_together(
     objective: Objective, start: np.ndarray, tolerance: float, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise K independent smooth functions of p parameters each."""
+    """Minimise f_k(x_k), k = 1 .. K, independent smooth functions of p parameters each."""
     solutions = np.array(start, dtype=np.float64)
     which = np.arange(len(solutions))
     f, g = objective(solutions, which)
@@ -40,7 +33,7 @@ def minimize_together(
     while len(which):
         trial = x + step[:, None] * direction
         value, gradient = objective(trial, which)
-        fine = value <= f + DECREASE * step * slope
+        fine = value <= f + 1e-4 * step * slope  # Armijo's condition
         still = np.zeros(len(which), dtype=bool)
         rows = np.flatnonzero(fine)
         if len(rows):
@@ -54,7 +47,7 @@ def minimize_together(
         if len(failed):
             _shorten(step, failed, f[failed], slope[failed], value[failed])
             failures[failed] += 1
-            still |= failures >= MOST_FAILURES
+            still |= failures >= 20  # in a row: the decrease is below rounding
         ended = still | (taken >= iterations)
         if ended.any():
             solutions[which[ended]], reached[which[ended]] = x[ended], still[ended]
@@ -70,11 +63,11 @@ def minimize_together(
 
 
 def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarray, value: np.ndarray) -> None:
-    """The step at which the parabola through f, its slope and the failed value is least, within bounds."""
+    """The step at which the parabola through f, its slope and the failed value is least, a tenth to a half of the last."""
     t = step[rows]
     with np.errstate(invalid="ignore", divide="ignore"):
         best = -slope * t / (2.0 * (value - f - slope * t))
-        step[rows] = t * np.where(best > SHORTEST, np.minimum(best, LONGEST), SHORTEST)  # the shortest for NaN
+        step[rows] = t * np.where(best > 0.1, np.minimum(best, 0.5), 0.1)  # the shortest for NaN
 
 
 class _History:
@@ -85,10 +78,9 @@ class _History:
 
         H g = c g + S R^-T ((D + c Y'Y) u - c Y'g) - c Y u,     u = R^-1 S'g,
 
-    is the two loops' result by three products per step for all problems at once. A new pair takes the slot of the oldest one,
-    so that nothing is moved: all of this holds in any order of the slots, if R's inverse is in that order too. It is kept as
-    such: the inverse of a triangle without its first row and column is the inverse's rest, and with a further column (r, rho)
-    it gains the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros everywhere, which leaves it out.
+    is the two loops' result by three products per step for all problems at once. A new pair takes the slot of the oldest one:
+    all of this holds in any order of the slots. R's inverse is kept: without R's first row and column it is the rest of the
+    inverse, and a further column (r, rho) adds the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros.
     """
 
     def __init__(self, count: int, p: int):
@@ -121,7 +113,6 @@ class _History:
         self.squares[rows, :, slot] = self.squares[rows, slot] = with_newest[:, MEMORY:, 0]
 
     def keep(self, rows: np.ndarray) -> None:
-        """Forget the other problems."""
         for name in ("pairs", "inverse", "diagonal", "squares", "scale", "slot"):
             setattr(self, name, getattr(self, name)[rows])
 

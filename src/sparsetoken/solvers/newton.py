@@ -19,20 +19,7 @@ from ..losses import Square
 from .problem import BLOCK_BYTES, FitPoint, FitProblem
 
 MAX_ITERATIONS = 2000  # passes of L-BFGS and steps of Newton's method together
-# Multiply-adds per feature in matrix products that take as long as a pass over the features (one BLAS thread), where the
-# features fit into the cache and where they do not.
-OPERATIONS_PER_PASS = (8, 20)
-# Newton steps after L-BFGS: their expected number, and the passes that each takes besides its factor.
-NEWTON_STEPS, PASSES_PER_STEP = 5, 3
-# L-BFGS compares itself with Newton's method every so many passes.
-LOOKS = 5
-# The line search ends once the slope along the direction has fallen to this share.
-SLOPE_LEFT = 0.1
-# Where the gradient is within this factor of its estimated rounding error, a method that cannot descend is at the minimum.
-ROUNDING_FACTOR = 50.0
-# Without a ridge a small gradient may mean a minimum at infinity. There each Newton step still moves outputs by about 1 (the
-# logistic loss falls like e^-z); near a true minimum two steps soon move them by less than this, within so many steps.
-SMALL_MOVE, DRIFTS = 1e-2, 10
+NEWTON_STEPS = 5  # after L-BFGS, as a rule
 
 GOING = "going"  # not a reason to stop
 
@@ -77,10 +64,13 @@ def newton_price(problem: FitProblem, z: np.ndarray) -> float:
         work = NEWTON_STEPS * (bent**2 * d + 2 * bent**3 / 3)
     else:
         work = NEWTON_STEPS * (bent * d * d + d**3 / 3)
-    return work / (n * d * OPERATIONS_PER_PASS[8 * n * d > BLOCK_BYTES]) + NEWTON_STEPS * PASSES_PER_STEP
+    # Multiply-adds per feature that take as long as a pass over the features (one BLAS thread), in the cache and beyond it.
+    per_pass = 20 if 8 * n * d > BLOCK_BYTES else 8
+    return work / (n * d * per_pass) + 3 * NEWTON_STEPS  # each step takes three passes besides its factor
 
 
-def _at_rounding(problem: FitProblem, point: FitPoint, factor: float = ROUNDING_FACTOR) -> bool:
+def _at_rounding(problem: FitProblem, point: FitPoint, factor: float = 50.0) -> bool:
+    """Whether the gradient is within a factor of its estimated rounding error: who cannot descend there is at the minimum."""
     return point.size <= factor * problem.rounding(point)
 
 
@@ -114,7 +104,7 @@ def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, impatient: boo
         stopped = _check(problem, point, tolerance)
         if stopped == GOING and len(sizes) > MAX_ITERATIONS:
             stopped = "iterations"
-        if stopped != GOING or (impatient and len(sizes) % LOOKS == 0 and newton_is_quicker()):
+        if stopped != GOING or (impatient and len(sizes) % 5 == 0 and newton_is_quicker()):
             raise _Enough
         return point.value, units * point.g
 
@@ -133,17 +123,21 @@ def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, impatient: boo
 
 
 def newton(problem: FitProblem, start: Solution, tolerance: float) -> Solution:
-    """Newton's method: steps until the gradient is small, nothing descends any more, or the iterations are used up."""
+    """Newton's method: steps until the gradient is small, nothing descends any more, or the iterations are used up.
+
+    Without a ridge a small gradient may mean a minimum at infinity. There each step still moves outputs by about 1 (the
+    logistic loss falls like e^-z); near a true minimum they soon move by less than 0.01, within ten steps.
+    """
     point, iterations = start.point, start.iterations
     drifts, last_size, moves = 0, math.inf, (math.inf, math.inf)
     while True:
         stopped = _check(problem, point, tolerance)
-        at_rest = not problem.endless or max(moves) <= SMALL_MOVE or not point.v[:-1].any()
+        at_rest = not problem.endless or max(moves) <= 0.01 or not point.v[:-1].any()
         small = point.size <= tolerance * problem.gradient_scale(point)
         slow = point.size > 0.5 * last_size
         if stopped == GOING and small:
             drifts += 1
-            stopped = "gradient" if at_rest else "unbounded" if drifts > DRIFTS else GOING
+            stopped = "gradient" if at_rest else "unbounded" if drifts > 10 else GOING
         elif stopped == GOING and at_rest and slow and _at_rounding(problem, point, 2.0):
             stopped = "precision"
         if stopped == GOING and iterations >= MAX_ITERATIONS:
@@ -163,7 +157,7 @@ def newton(problem: FitProblem, start: Solution, tolerance: float) -> Solution:
 
 
 def line_search(problem: FitProblem, point: FitPoint, v: np.ndarray, dz: np.ndarray) -> float:
-    """t > 0 with |phi'(t)| <= SLOPE_LEFT |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall.
+    """t > 0 with |phi'(t)| <= |phi'(0)|/10, phi(t) = F along the direction; 0 when phi does not fall.
 
     Newton's method on phi', kept inside a bracket. It costs vectors of n numbers and no pass over the features.
     """
@@ -177,7 +171,7 @@ def line_search(problem: FitProblem, point: FitPoint, v: np.ndarray, dz: np.ndar
     for _ in range(40):  # bisection alone would take the bracket to 1e-12 of its width
         z = point.z + t * dz
         slope = float(pdz @ problem.loss.slope(z, y)) + linear + t * quadratic
-        if abs(slope) <= SLOPE_LEFT * abs(slope_at_zero):
+        if abs(slope) <= 0.1 * abs(slope_at_zero):
             break
         low, high = (t, high) if slope < 0.0 else (low, t)
         bend = float((pdz * dz) @ problem.loss.curvature(z, y)) + quadratic

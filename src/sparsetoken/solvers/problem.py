@@ -2,9 +2,9 @@
 
     F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    p_i = sample_weight_i / sum of sample weights
 
-(p_i = 1/n without weights: a mean, not a sum). The bias b is not penalised. Points, gradients and directions are vectors of
-d + 1 numbers, the bias last. The features X (samples x features) are in NumPy's memory or on a JAX device, in single or double
-precision; sums over samples are in double precision. On a device everything of size n d, d^2 or n^2 stays there.
+(p_i = 1/n without weights). Points, gradients and directions are vectors of d + 1 numbers, the bias last. The features X are in
+NumPy's memory or on a JAX device, in single or double precision; sums over samples are in double precision. On a device
+everything of size n d, d^2 or n^2 stays there.
 """
 
 from __future__ import annotations
@@ -27,19 +27,7 @@ Pulls = Callable[[np.ndarray, slice], np.ndarray]
 
 # A pass over X takes blocks of rows of this size: the second product with a block finds it in the cache.
 BLOCK_BYTES = 2**24
-# Shares of the diagonal added, one after the other, until a matrix that is singular to rounding has a Cholesky factor.
-JITTERS = (0.0, 1e-14, 1e-11, 1e-8, 1e-4)
-# Up to here four digits are left in Woodbury's difference.
-LARGEST_RATIO = 1e12
-# Newton's systems are of order n up to this many samples per feature: the Gram matrix is computed once, the Hessian in every
-# step.
-MOST_SAMPLES = 1.5
-# With more samples they are of order n where at most this many samples per feature have positive curvature.
-MOST_BENT = 0.8
-# A column that differs from its mean by no more than this share of it is constant: the rest is rounding of the mean.
-CONSTANT = 64 * float(np.finfo(np.float64).eps)
-# A convex loss that still falls at this margin counts as one without a minimiser: e^-300 is negligible.
-FAR_MARGIN = 300.0
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Features:
@@ -51,7 +39,6 @@ class Features:
 
     @cached_property
     def mean_square(self) -> float:
-        """Mean of the squares of all entries."""
         with np.errstate(over="ignore"):
             return sum(float(namespace(b).linalg.norm(b)) ** 2 for _, b in self._blocks()) / math.prod(self.shape)
 
@@ -61,14 +48,12 @@ class Features:
         return math.sqrt(self.shape[1] * self.mean_square)
 
     def times(self, v: np.ndarray) -> np.ndarray:
-        """X v."""
         out = np.empty(self.shape[0])
         for rows, block in self._blocks():
             out[rows] = block @ v
         return out
 
     def transposed_times(self, r: np.ndarray) -> np.ndarray:
-        """X^T r."""
         return sum((np.asarray(r[rows] @ block) for rows, block in self._blocks()), np.zeros(self.shape[1]))
 
     def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,7 +70,7 @@ class Features:
         """X less its mean, in double precision; columns that are constant to rounding become 0."""
         with working_on(self.device):
             x = self.x - centre
-            varies = abs(x).max(axis=0) > CONSTANT * np.abs(centre)
+            varies = abs(x).max(axis=0) > 64 * EPSILON * np.abs(centre)  # more than the mean's rounding
             return Features(x * varies)
 
     def on_host(self) -> np.ndarray:
@@ -93,27 +78,24 @@ class Features:
         return np.asarray(self.x, dtype=np.float64)
 
     def inverse_hessian(self, curvature: np.ndarray, ridge: float) -> Solve:
-        """H^-1 for H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0), a function of d + 1 numbers, the bias last.
-
-        With d > n the ridge must be positive.
-        """
+        """H^-1 for H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0); with d > n the ridge must be positive."""
         bent = np.flatnonzero(curvature)
         with working_on(self.device):
             if ridge > 0.0 and self.by_samples(len(bent)):
                 gram = self._gram_of(bent)
-                # Woodbury's difference loses all digits where the ridge is negligible beside the largest features.
-                if float(np.max(curvature[bent] * np.asarray(gram.diagonal()), initial=0.0)) < LARGEST_RATIO * ridge:
+                # Woodbury's difference has four digits left here, and loses all where the ridge is negligible.
+                if float(np.max(curvature[bent] * np.asarray(gram.diagonal()), initial=0.0)) < 1e12 * ridge:
                     return self._dual(curvature, ridge, bent, gram)
             return self._primal(curvature, ridge)
 
     @property
     def few_samples(self) -> bool:
-        """Whether the Gram matrix of all samples is made, once."""
-        return self.shape[0] <= MOST_SAMPLES * self.shape[1]
+        """Whether the Gram matrix of all samples is made, once, rather than the Hessian in every step."""
+        return self.shape[0] <= 1.5 * self.shape[1]
 
     def by_samples(self, bent: int) -> bool:
         """Whether systems with so many samples of positive curvature are solved by samples rather than by features."""
-        return self.few_samples or bent <= MOST_BENT * self.shape[1]
+        return self.few_samples or bent <= 0.8 * self.shape[1]
 
     def _primal(self, curvature: np.ndarray, ridge: float) -> Solve:
         """By the factor of H, whose rows and columns are divided by the roots of its diagonal first."""
@@ -131,7 +113,7 @@ class Features:
         toward = units * inverse(units * mixed)
         # What is left of the bias's curvature; X may span the constant, so keep it positive.
         total = float(curvature.sum())
-        left = max(total - float(mixed @ toward), float(np.finfo(np.float64).eps) * total)
+        left = max(total - float(mixed @ toward), EPSILON * total)
 
         def solve(g: np.ndarray) -> np.ndarray:
             w = units * inverse(units * g[:-1])
@@ -174,11 +156,10 @@ class Features:
         if self.device is not None:
             import jax.scipy.linalg as linalg
         diagonal = np.maximum(np.asarray(matrix.diagonal()), 1.0)
-        for jitter in JITTERS:
+        for jitter in (0.0, 1e-14, 1e-11, 1e-8, 1e-4):  # as shares of the diagonal
+            jittered = matrix + np.diag(jitter * diagonal) if jitter else matrix
             try:
-                factor = linalg.cho_factor(
-                    matrix + np.diag(jitter * diagonal) if jitter else matrix, lower=True, check_finite=False
-                )
+                factor = linalg.cho_factor(jittered, lower=True, check_finite=False)
             except scipy.linalg.LinAlgError:
                 continue
             if np.all(np.isfinite(np.asarray(factor[0].diagonal()))):  # JAX marks a failed factorisation by NaN
@@ -253,7 +234,6 @@ class FitProblem:
         return FitPoint(v, z, r, g, float(np.linalg.norm(g)), losses + 0.5 * self.ridge * float(w @ w))
 
     def value_at_zero(self) -> float:
-        """F(0, 0)."""
         return float(self.weights @ self.loss.value(np.zeros(len(self.labels)), self.labels))
 
     def curvatures(self, z: np.ndarray) -> np.ndarray:
@@ -264,7 +244,6 @@ class FitProblem:
         return self.weights * curvature
 
     def newton_direction(self, point: FitPoint) -> np.ndarray:
-        """-H^-1 g."""
         curvature = self.curvatures(point.z)
         # Curvatures may be tiny as a whole (separable data, tiny ridge): the factor sees them relative to the largest.
         scale = float(curvature.max()) or 1.0
@@ -292,7 +271,7 @@ class FitProblem:
     def rounding(self, point: FitPoint) -> float:
         """What rounding leaves uncertain in ||grad F||: relative errors of the outputs z and of the sums over samples."""
         moved = float(self.curvatures(point.z).sum()) * float(np.abs(point.z).max())
-        return float(np.finfo(np.float64).eps) * self._row_norm * (float(np.abs(point.r).sum()) + moved)
+        return EPSILON * self._row_norm * (float(np.abs(point.r).sum()) + moved)
 
     def separates(self, z: np.ndarray) -> bool:
         """Whether every sample with a weight is on its label's side."""
@@ -301,4 +280,4 @@ class FitProblem:
 
 def always_falls(loss: Loss) -> bool:
     """Whether l decreases for all margins, as the logistic loss does: separable data then have no minimiser."""
-    return float(loss.slope(np.array([FAR_MARGIN]), np.ones(1))[0]) < 0.0
+    return float(loss.slope(np.array([300.0]), np.ones(1))[0]) < 0.0  # e^-300 is negligible

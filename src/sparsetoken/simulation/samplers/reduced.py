@@ -24,10 +24,9 @@ BLOCK_TOKENS = 2**22
 
 
 def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int = 0) -> np.ndarray:
-    """`count` standard Gaussian rows in R^dimension, up to a rotation of R^dimension common to all of them.
+    """`count` standard Gaussian rows in R^dimension, up to a common rotation, after `leading` columns of zeros.
 
-    With fewer rows than dimensions the rotation makes them lower triangular (Bartlett): count^2/2 numbers. Room for
-    `leading` more columns is left in front, as zeros.
+    With fewer rows than dimensions the rotation makes them lower triangular (Bartlett): count^2/2 numbers.
     """
     if count >= dimension:
         rows = np.zeros((count, leading + dimension))
@@ -41,8 +40,7 @@ def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int
 
 
 class Leading(NamedTuple):
-    """Features as far as they are special: their leading coordinates (n, m), the scale (n,) of their isotropic rest, and the
-    generator for that."""
+    """Leading coordinates (n, m) of features, the scale (n,) of their isotropic rest, and the generator for that."""
 
     coordinates: np.ndarray
     scale: np.ndarray
@@ -145,8 +143,7 @@ def draw_coloured_features(
 ) -> np.ndarray:
     """Attended features f = T a + S xi + kappa Sigma'^{1/2} z (n, d) of `laws.coloured`, in the eigenbasis of Sigma.
 
-    `root` = sqrt(s_j) there. With `root` = 1 they have the law of `draw_attended`, in which xi is an axis and fewer numbers are
-    drawn.
+    `root` = sqrt(s_j) there. With `root` = 1 they have the law of `draw_attended`, which draws fewer numbers.
     """
     rng = stream(seed, "features")
     n, positive = len(labels), labels > 0
@@ -167,10 +164,9 @@ def draw_coloured_features(
     if spread > 0:  # the noise along the query is in `along` already
         a = root**2 * query / spread
         features -= np.outer(features @ query / spread, a)
-        features *= kappa[:, None]
+    features *= kappa[:, None]
+    if spread > 0:
         features += np.outer(along, a)
-    else:
-        features *= kappa[:, None]
     return features + np.outer(theta * mass, signal)
 
 

@@ -37,7 +37,7 @@ class ImplicitGaussian:
     """A matrix Z of independent standard normals, known only through its products so far, which are those of one matrix."""
 
     def __init__(self, rows: int, columns: int, rng: np.random.Generator):
-        self.rng = rng
+        self.shape, self.rng = (rows, columns), rng
         self._right, self._left = _Asked(columns, rows), _Asked(rows, columns)
         self._closed = False
 
