@@ -237,7 +237,7 @@ class Careless(ImplicitGaussian):
     """Wrong: the grouped sums forget what was asked before."""
 
     def grouped(self, weights, sizes):
-        noise = weights[:, None] * self.rng.standard_normal((len(weights), self.columns))
+        noise = weights[:, None] * self.rng.standard_normal((len(weights), self.shape[1]))
         return np.add.reduceat(noise, np.cumsum(sizes) - sizes, axis=0)
 
 

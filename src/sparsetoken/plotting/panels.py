@@ -173,8 +173,8 @@ def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") 
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         means = summarise(part, x, y).sort_values(x)
-        values = (means[column].to_numpy(float) for column in (x, "mean", "error"))
-        layers.append(Points(*values, label(name) + suffix, colour(name, i), marker(name)))
+        at, mean, error = (means[column].to_numpy(float) for column in (x, "mean", "error"))
+        layers.append(Points(at, mean, error, label(name) + suffix, colour(name, i), marker(name)))
     return layers
 
 

@@ -56,8 +56,8 @@ def head_measures(law: HeadsLaw, coordinates: np.ndarray, gram: np.ndarray, bias
     nodes = law.at(2**10)  # draws per replicate: standard errors of a test error near 3e-4
     m_T, m_S = coordinates @ law.query_space, coordinates @ law.signal_space
     values = (m_T, m_S, np.float64(bias), gram - m_T @ m_T.T)
-    laws = head_scores(nodes, *(np.broadcast_to(a, (len(nodes.y), *np.shape(a))) for a in values))
-    return summarised(*laws, law.prevalence)
+    positive, negative = head_scores(nodes, *(np.broadcast_to(a, (len(nodes.y), *np.shape(a))) for a in values))
+    return summarised(positive, negative, law.prevalence)
 
 
 def head_readout(

@@ -199,7 +199,7 @@ def joint_trajectory(
 
         F(q, w, b) = (1/n) sum_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,   f_q(X) = X^T softmax(beta X q),
 
-    over n = (alpha0 + alpha1) d bags, all of them in every of `training.steps` steps. The query and the bias are not penalised.
+    over n = (alpha0 + alpha1) d bags, all of them in each of `training.steps` steps. The query and the bias are not penalised.
     `theory.trajectory` gives the limit.
 
     Parameters
@@ -236,9 +236,8 @@ def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
     def averaged(values: list[Any]) -> tuple[Any, Any]:
         if isinstance(values[0], Mapping):
             pairs = {name: averaged([value[name] for value in values]) for name in values[0]}
-            return {name: mean for name, (mean, _) in pairs.items()}, {
-                name: error for name, (_, error) in pairs.items()
-            }
+            means, errors = ({name: pair[k] for name, pair in pairs.items()} for k in (0, 1))
+            return means, errors
         return np.mean(values, axis=0), standard_error(values)
 
     names = (*SCALARS, "gram", "overlap", "cosine")
