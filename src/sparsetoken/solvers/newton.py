@@ -88,7 +88,7 @@ class _Enough(Exception):
 def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, impatient: bool) -> Solution:
     """SciPy's L-BFGS from a point; the bias counts like a feature of typical size.
 
-    With `impatient` it ends as soon as Newton's method is expected to be faster.
+    With `impatient` it ends as soon as Newton's method is expected to be faster, which is looked at every five passes.
     """
     units = np.ones(len(start.v))
     units[-1] = math.sqrt(problem.features.mean_square) or 1.0
