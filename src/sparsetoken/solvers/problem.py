@@ -2,9 +2,9 @@
 
     F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    p_i = sample_weight_i / sum of sample weights
 
-(p_i = 1/n without weights: a mean, not a sum; b is not penalised). Points, gradients and directions are vectors of d + 1 numbers,
-the bias last. The features X are in NumPy's memory or on a JAX device, in single or double precision; sums over samples are in
-double precision. On a device everything of size n d, d^2 or n^2 stays there.
+(p_i = 1/n without weights: a mean, not a sum; b is not penalised). Points, gradients and directions are vectors of d + 1
+numbers, the bias last. The features X are in NumPy's memory or on a JAX device, in single or double precision; sums over
+samples are in double precision. On a device everything of size n d, d^2 or n^2 stays there.
 """
 
 from __future__ import annotations
