@@ -303,13 +303,13 @@ MUTANTS = [
         "solvers/problem.py",
         "mixed += np.asarray(root[rows][bent] @ scaled)",
         "mixed += np.asarray(np.ones(len(bent)) @ scaled)",
-        "tests/solvers/test_newton.py::test_directions_solve_the_newton_system[shape0-logistic]",
+        "tests/solvers/test_minimise.py::test_directions_solve_the_newton_system[shape0-logistic]",
     ),
     Mutant(
-        "solvers/newton.py",
+        "solvers/minimise.py",
         "return goal == 0.0 or math.log(best.size / goal) > price * rate",
         "return False",
-        "tests/solvers/test_newton.py::test_lbfgs_gives_up_where_it_is_slow",
+        "tests/solvers/test_minimise.py::test_lbfgs_gives_up_where_it_is_slow",
     ),
     Mutant(
         "solvers/erm.py",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from sparsetoken.losses import LOSSES, Loss, get_loss
-from sparsetoken.solvers import newton
+from sparsetoken.solvers import minimise as module
 from sparsetoken.solvers.erm import ReadoutFit, fit_erm
 
 
@@ -343,7 +343,7 @@ def test_features_of_very_different_sizes(loss, shape, ridge):
 
 @pytest.mark.parametrize("iterations", [3, 12])  # L-BFGS stops, Newton's method stops
 def test_stopping_early_is_not_convergence(monkeypatch, iterations):
-    monkeypatch.setattr(newton, "MAX_ITERATIONS", iterations)
+    monkeypatch.setattr(module, "MAX_ITERATIONS", iterations)
     x, y = features(60, 200)
     fit = fit_erm(x, y, 1e-6, tolerance=1e-12)
     assert fit.stopped == "iterations" and not fit.converged and fit.iterations == iterations

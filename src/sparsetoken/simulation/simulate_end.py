@@ -17,7 +17,7 @@ from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
 from ..results import cosine_of
 from ..schedules import Stage
-from ..solvers.lbfgs import minimize_together
+from ..solvers.minimise_together import minimise_together
 from ..task import Task
 from ..trajectories import JointEnd, decay_by_direction, mistakes
 from .samplers import TensorData
@@ -92,7 +92,7 @@ class JointObjective:
         return np.split(values, np.cumsum([len(part) for part in parts])[:-1])
 
     def objective(self, points: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Value and gradient in (Theta, b), for `minimize_together`."""
+        """Value and gradient in (Theta, b), for `minimise_together`."""
         theta, bias = points[0, :-1].reshape(-1, len(self.decay)), float(points[0, -1])
         parts = [differentiate(self.model, H, bias) for H in self.bags.fields(theta)]
         z, bias_slope = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
@@ -105,7 +105,7 @@ class JointObjective:
 
     def minimised(self, start: np.ndarray) -> tuple[np.ndarray, float]:
         """The end of L-BFGS from a start, and the largest entry of the gradient there."""
-        found, _ = minimize_together(
+        found, _ = minimise_together(
             self.objective, start[None, :], tolerance=1e-13, iterations=3000
         )  # only the end matters
         return found[0], float(np.abs(self.objective(found, np.zeros(1))[1]).max())

@@ -20,7 +20,7 @@ from .._core.arrays import is_jax_array
 from .._core.devices import checked_device, device_for, working_on
 from .._core.validation import real_number
 from ..losses import Loss, Square, Weighted, convex_loss
-from .newton import Solution, minimise
+from .minimise import Solution, minimise
 from .problem import Features, FitPoint, FitProblem, always_falls
 
 # Why a fit ended, and whether it is a minimum.

@@ -23,7 +23,7 @@ from ..._core.arrays import is_jax_array, namespace
 from ...bags.bags import Bags
 from ...bags.segments import bag_exponentials, bag_softmax, bag_sum, layout_of, over_tokens
 from ...losses import Loss
-from ...solvers.lbfgs import minimize_together
+from ...solvers.minimise_together import minimise_together
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def fit_heads(
     along, p = starts[0].sharpness, weights / weights.sum(axis=1, keepdims=True)
     first = np.array([np.append(h.readout, h.bias) for h in starts])
     objective = shared_objective("tied", loss, along, bags, signs, p, ridge)
-    found, _ = minimize_together(objective, first, tolerance, 100)  # more do not change the scores of real bags
+    found, _ = minimise_together(objective, first, tolerance, 100)  # more do not change the scores of real bags
     return [replace(h, query=along * x[:-1], readout=x[:-1], bias=float(x[-1])) for h, x in zip(starts, found)]
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sparsetoken.losses import get_loss
-from sparsetoken.solvers import newton
-from sparsetoken.solvers.newton import Solution, lbfgs, line_search, minimise
+from sparsetoken.solvers import minimise as module
+from sparsetoken.solvers.minimise import Solution, lbfgs, line_search, minimise
 from sparsetoken.solvers.problem import Features, FitProblem
 
 
@@ -50,7 +50,7 @@ def test_line_search_finds_the_minimum_along_a_direction():
 def test_both_methods_have_the_same_minimiser(loss, shape):
     p = problem(*shape, loss=loss)
     start = p.at(np.zeros(shape[1] + 1))
-    by_newton = newton.newton(p, Solution(start, newton.GOING), 1e-9)
+    by_newton = module.newton(p, Solution(start, module.GOING), 1e-9)
     by_lbfgs = lbfgs(p, start, 1e-6, impatient=False)
     both = minimise(p, start, 1e-9)
     assert by_newton.stopped in ("gradient", "precision") and by_newton.iterations < by_lbfgs.iterations
@@ -63,7 +63,7 @@ def test_lbfgs_gives_up_where_it_is_slow():
     """Nearly separable data and a tiny ridge: it is far from done when Newton's method takes over."""
     p = problem(n=400, d=150, ridge=1e-7)
     start = p.at(np.zeros(151))
-    assert lbfgs(p, start, 1e-7, impatient=True).stopped == newton.GOING
+    assert lbfgs(p, start, 1e-7, impatient=True).stopped == module.GOING
     found = minimise(p, start, 1e-7)
     assert found.stopped == "gradient" and found.iterations < lbfgs(p, start, 1e-7, impatient=False).iterations / 3
 
@@ -71,7 +71,7 @@ def test_lbfgs_gives_up_where_it_is_slow():
 def test_newton_costs_what_bends():
     """Samples on straight parts of the loss have no share in a Newton step, nor in its price."""
     p = problem(n=500, d=100, loss="smoothed_hinge")
-    assert newton.newton_price(p, 0.5 * p.labels) > 3 * newton.newton_price(
+    assert module.newton_price(p, 0.5 * p.labels) > 3 * module.newton_price(
         p, np.where(np.arange(500) < 50, 0.5, 2.0) * p.labels
     )
 
@@ -80,7 +80,7 @@ def test_stalling_is_not_convergence(monkeypatch):
     """A method whose directions are useless must say so, unless the gradient is at rounding level."""
     p = problem()
     exact = minimise(p, p.at(np.zeros(13)), 1e-12).point
-    monkeypatch.setattr(newton, "line_search", lambda *_: 0.0)
+    monkeypatch.setattr(module, "line_search", lambda *_: 0.0)
     assert minimise(p, p.at(np.zeros(13)), 1e-8).stopped == "stalled"
     assert minimise(p, exact, 1e-18).stopped == "precision"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from sparsetoken.solvers.lbfgs import minimize_together
+from sparsetoken.solvers.minimise_together import minimise_together
 
 
 def rosenbrock(x, which):
@@ -15,7 +15,7 @@ def rosenbrock(x, which):
 
 def test_curved_valleys_are_followed_to_their_ends():
     start = np.random.default_rng(0).uniform(-2.0, 2.0, (7, 4))
-    found, reached = minimize_together(rosenbrock, start, 1e-14, 500)
+    found, reached = minimise_together(rosenbrock, start, 1e-14, 500)
     assert reached.all()
     for row, first in zip(found, start):
         alone = minimize(rosen, first, jac=rosen_der, method="L-BFGS-B", options={"ftol": 1e-14, "maxiter": 500})
@@ -35,29 +35,29 @@ def test_problems_do_not_touch_each_other():
         pulled = np.array([matrices[k] @ gap for k, gap in zip(which, gaps)])
         return 0.5 * np.sum(gaps * pulled, axis=1), pulled
 
-    together, _ = minimize_together(quadratic, np.zeros((4, 5)), 1e-15, 300)
+    together, _ = minimise_together(quadratic, np.zeros((4, 5)), 1e-15, 300)
     np.testing.assert_allclose(together, centres, atol=1e-5)
     assert asked[0] == 4 and asked[-1] < 4  # the easy ones are done first
     for k in range(4):
-        alone, _ = minimize_together(lambda x, which, k=k: quadratic(x, np.array([k])), np.zeros((1, 5)), 1e-15, 300)
+        alone, _ = minimise_together(lambda x, which, k=k: quadratic(x, np.array([k])), np.zeros((1, 5)), 1e-15, 300)
         np.testing.assert_array_equal(alone[0], together[k])
 
 
 @pytest.mark.parametrize("iterations", [1, 3])
 def test_steps_are_counted(iterations):
-    _, reached = minimize_together(rosenbrock, np.full((2, 4), -1.5), 1e-14, iterations)
+    _, reached = minimise_together(rosenbrock, np.full((2, 4), -1.5), 1e-14, iterations)
     assert not reached.any()
 
 
 def test_a_start_at_the_minimum_stays_and_infinite_values_end():
-    found, reached = minimize_together(rosenbrock, np.ones((1, 3)), 1e-10, 10)
+    found, reached = minimise_together(rosenbrock, np.ones((1, 3)), 1e-10, 10)
     np.testing.assert_array_equal(found, np.ones((1, 3)))
     assert reached.all()
 
     def hopeless(x, which):
         return (np.full(len(x), np.inf), np.ones_like(x))
 
-    _, reached = minimize_together(hopeless, np.zeros((2, 3)), 1e-10, 10)
+    _, reached = minimise_together(hopeless, np.zeros((2, 3)), 1e-10, 10)
     assert not reached.any()
 
 
@@ -68,6 +68,6 @@ def test_steps_into_infinity_are_shortened():
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.sum(100.0 * x - np.log(x), axis=1), 100.0 - 1.0 / x
 
-    found, reached = minimize_together(barrier, np.full((1, 2), 1.0), 1e-13, 200)
+    found, reached = minimise_together(barrier, np.full((1, 2), 1.0), 1e-13, 200)
     assert reached.all()
     np.testing.assert_allclose(found, 0.01, rtol=1e-4)

@@ -15,7 +15,7 @@ MEMORY = 10  # pairs of steps and gradient changes kept per problem, as SciPy's 
 Objective = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def minimize_together(
+def minimise_together(
     objective: Objective, start: np.ndarray, tolerance: float, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise f_k(x_k), k = 1 .. K, independent smooth functions of p parameters each."""
