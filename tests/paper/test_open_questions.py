@@ -50,13 +50,14 @@ def heads_tables(
         for d in (80, 160)
     ]
     ends = [
-        {"model": m, "length": n, "decay": {"w": f}, "d": 60, "refitted_error": value * f}
+        {"model": m, "length": n, "decay": {"w": f}, "d": 60, "best_bias_error": value * f}
         for n in (5, 16)
         for m, value in zip(heads_and_depth.LAYERS, (0.1, deep))
         for f in (1.0, 1.5)
     ]
     predicted = [
-        {"model": m, "length": 5, "refitted_error": 0.1, "refitted_error_se": 1e-4} for m in heads_and_depth.LAYERS
+        {"model": m, "length": 5, "refitted_error": 0.1, "best_bias_error": 0.1, "refitted_error_se": 1e-4}
+        for m in heads_and_depth.LAYERS
     ]
     shortest = [{**row, "d": d, "refitted_error": 0.1 + shift} for row in predicted for d in (60, 120)]
     strengths = [
@@ -67,7 +68,7 @@ def heads_tables(
     return {
         "staged": pd.DataFrame(staged),
         "simulated": draws(runs, noise).drop(columns="standard_error"),
-        "ends": draws(ends, deep_noise, column="refitted_error"),
+        "ends": draws(ends, deep_noise, column="best_bias_error"),
         "shortest": draws(shortest, noise, column="refitted_error"),
         "shortest_predicted": pd.DataFrame(predicted),
         "known": pd.DataFrame(strengths),

@@ -66,6 +66,24 @@ def simulate_end(
     JointEnd
         Of this run; `replicon` and `coexist` are not measured.
     """
+    run, xi, x, gradient = train_to_the_end(task, model, alpha, decay, d, seed, loss, start)
+    theta, bias = x[:-1].reshape(d, -1), float(x[-1])
+    V = run.trace(theta, bias, seed)
+    z, left_out = run.scores(theta, bias, V)
+    return _result(task, run.model, (xi @ theta, theta.T @ theta, bias), V, run, (z, left_out), gradient, seed)
+
+
+def train_to_the_end(
+    task: Task,
+    model: str | BagModel,
+    alpha: float,
+    decay: float | Mapping[str, float],
+    d: int,
+    seed: int,
+    loss: str | Loss,
+    start: Mapping[str, float] | None,
+) -> tuple[JointObjective, np.ndarray, np.ndarray, float]:
+    """The objective on data of that seed, the signal, where L-BFGS ends in (Theta, b), and the gradient's largest entry."""
     bag_model = get_bag_model(model)
     decays = decay_by_direction(bag_model.directions, decay)
     check_trajectory(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start)
@@ -73,11 +91,22 @@ def simulate_end(
     bags = TensorData(task, sample_count("alpha", alpha, d), d, seed, ":0", None, xi)
     run = JointObjective(bags, bag_model, get_loss(loss), np.array(list(decays.values())))
     first = np.append(random_start(start, bag_model, xi, seed).ravel(), bag_model.start_bias(start))
-    x, gradient = run.minimised(first)
-    theta, bias = x[:-1].reshape(d, -1), float(x[-1])
-    V = run.trace(theta, bias, seed)
-    z, left_out = run.scores(theta, bias, V)
-    return _result(task, bag_model, (xi @ theta, theta.T @ theta, bias), V, run, (z, left_out), gradient, seed)
+    return run, xi, *run.minimised(first)
+
+
+def best_bias_error(
+    task: Task, run: JointObjective, xi: np.ndarray, x: np.ndarray, seed: int
+) -> tuple[float, dict[str, float]]:
+    """The test error with the best bias for the directions of an end, and their overlaps: without leave-one-out scores, which
+    take most of the time."""
+    from ..laws.bag_model_measures import FreshBags
+    from ..laws.measures import best_bias
+
+    theta, bias = x[:-1].reshape(len(xi), -1), float(x[-1])
+    fresh = FreshBags(task, run.model, stream(seed, "quadrature"), TEST_REPLICATES)
+    scores = run.scores(theta, bias, np.zeros((theta.shape[1],) * 2))[0]
+    error = best_bias(fresh.error_by_bias(xi @ theta, theta.T @ theta, bias), bias, scores)[1]
+    return error, dict(zip(run.model.directions, (xi @ theta).tolist(), strict=True))
 
 
 class JointObjective:
