@@ -48,6 +48,30 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "solvers/separability.py",
+        "np.column_stack([features / scale, np.ones(len(labels))])",
+        "np.column_stack([features / scale, np.zeros(len(labels))])",
+        "tests/study/test_kinds.py::test_separability_agrees_with_a_linear_program",
+    ),
+    Mutant(
+        "solvers/separability.py",
+        ".min()) > 1e-12",
+        ".max()) > 1e-12",
+        "tests/study/test_kinds.py::test_separability_agrees_with_a_linear_program",
+    ),
+    Mutant(
+        "study/kinds/dynamics.py",
+        "recovery(task, self.alpha, value).cosine",
+        "recovery(task, 2 * self.alpha, value).cosine",
+        "tests/study/test_kinds.py::test_a_start_may_name_how_its_cosine_is_learnt",
+    ),
+    Mutant(
+        "paper/catalogue/self_attention.py",
+        "pairs: list[Any] = [(random[n].scaled(LEFT), spectral[n]) for n in spectral]",
+        "pairs: list[Any] = [(spectral[n], random[n].scaled(LEFT)) for n in spectral]",
+        "tests/paper/test_open_questions.py::test_self_attention",
+    ),
+    Mutant(
         "theory/fixed_point/plain.py",
         "(ridge * m_q + pull_T + m_q * inside) / D",
         "(ridge * m_q - pull_T + m_q * inside) / D",
