@@ -56,8 +56,8 @@ MUTANTS = [
     Mutant(
         "solvers/separability.py",
         ".min()) > 1e-12",
-        ".max()) > 1e-12",
-        "tests/study/test_kinds.py::test_separability_agrees_with_a_linear_program",
+        ".min()) > 1e-3",
+        "tests/study/test_kinds.py::test_separability_is_scale_free_and_sees_tiny_margins",
     ),
     Mutant(
         "study/kinds/dynamics.py",
