@@ -20,7 +20,7 @@ from sparsetoken.simulation.samplers import TensorData
 from sparsetoken.simulation.trajectory import joint_schedule, joint_trajectory
 from sparsetoken.simulation.trial import SimulationResult
 from sparsetoken.simulation.two_steps import two_steps
-from sparsetoken.solvers import newton
+from sparsetoken.solvers import minimise
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import Sampling, trajectory
 
@@ -260,7 +260,7 @@ def test_reuse_without_a_query_learns_from_d0():
 def test_a_readout_that_did_not_converge_says_so(monkeypatch):
     """The warning points at the caller's line."""
     assert simulate(TASK, TRAINING, 30, 0).converged
-    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(minimise, "MAX_ITERATIONS", 1)
     with pytest.warns(NotConvergedWarning, match="did not converge .stopped by 'iterations'") as caught:
         found = simulate(TASK, TRAINING, 30, 0)
     assert not found.converged and found.stopped == "iterations"
