@@ -186,7 +186,7 @@ def test_bad_folders_and_executors(folder, client, both):
     _, there, labels = both
     for executor, scheduler, message in (
         ("slurm", None, "executor must be 'local', 'dask' or a client of Dask's, got 'slurm'"),
-        (3, None, "got int"),
+        (3, None, "got 3"),
         (client, "tcp://a:1", "scheduler belongs to executor='dask'"),
         ("local", "tcp://a:1", "scheduler belongs to executor='dask'"),
         ("dask", "nowhere", "scheduler must be an address"),
