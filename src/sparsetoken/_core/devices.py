@@ -18,7 +18,7 @@ from .arrays import is_jax_array
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Numbers from which "auto" moves work to a device: compiling takes ten seconds, more than smaller fits save on an H200
+# Numbers from which "auto" moves work to a device: compiling takes tens of seconds on an H200, more than small fits save
 # (docs/accelerator.md).
 WORTH_MOVING = 2**29
 
