@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..losses import Square
-from .problem import BLOCK_BYTES, FitPoint, FitProblem
+from .problem import CACHED_BYTES, FitPoint, FitProblem
 
 MAX_ITERATIONS = 2000  # passes of L-BFGS and steps of Newton's method together
 NEWTON_STEPS = 5  # after L-BFGS, as a rule
@@ -65,7 +65,7 @@ def newton_price(problem: FitProblem, z: np.ndarray) -> float:
     else:
         work = NEWTON_STEPS * (bent * d * d + d**3 / 3)
     # Multiply-adds per feature that take as long as a pass over the features (one BLAS thread), in the cache and beyond it.
-    per_pass = 20 if 8 * n * d > BLOCK_BYTES else 8
+    per_pass = 20 if 8 * n * d > CACHED_BYTES else 8
     return work / (n * d * per_pass) + 3 * NEWTON_STEPS  # each step takes three passes besides its factor
 
 

@@ -25,8 +25,9 @@ from ..losses import Loss
 Solve = Callable[[np.ndarray], np.ndarray]
 Pulls = Callable[[np.ndarray, slice], np.ndarray]
 
-# A pass over X takes blocks of rows of this size: the second product with a block finds it in the cache.
-BLOCK_BYTES = 2**24
+CACHED_BYTES = 2**24  # features up to this size are taken to stay in the cache from pass to pass
+# A pass over larger ones takes blocks of rows of this size: the second product with a block finds it in the cache.
+BLOCK_BYTES = 2**21
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -180,7 +181,7 @@ class Features:
             with working_on(self.device):
                 yield slice(None), self.x.astype(np.float64)
             return
-        step = max(least_rows, BLOCK_BYTES // (8 * d), 1)
+        step = n if 8 * n * d <= CACHED_BYTES else max(least_rows, BLOCK_BYTES // (8 * d), 1)
         for first in range(0, n, step):
             rows = slice(first, first + step)
             yield rows, self.x[rows].astype(np.float64, copy=False)
