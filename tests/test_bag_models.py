@@ -54,6 +54,7 @@ def test_scores_are_what_they_say(name, fields):
     assert found == pytest.approx([expected, by_hand(name, 2 * H, 0.3)], rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_at_a_zero_start_are_right(name):
     """At H = 0 ties and absolute values would spoil automatic derivatives: compare with finite differences."""

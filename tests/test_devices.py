@@ -28,7 +28,7 @@ from sparsetoken.solvers.erm import fit_erm
 DEVICE = "gpu" if any(d.platform == "gpu" for d in jax.devices()) else "cpu"
 
 
-@pytest.mark.parametrize("loss", ["logistic", "square", "smoothed_hinge"])
+@pytest.mark.parametrize("loss", ["logistic", "square", pytest.param("smoothed_hinge", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("n", "d", "ridge", "shift"), [(300, 60, 1e-3, 0.0), (80, 150, 1e-2, 0.0), (300, 60, 1e-5, 50.0)]
 )

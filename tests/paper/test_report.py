@@ -147,6 +147,7 @@ def test_a_classifier_s_colour_is_named_not_copied():
         assert not used & set(COLOURS.values()), file
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 @pytest.mark.parametrize("width, scheme", [(390, "light"), (1400, "dark")])
 def test_it_fits_the_screen(page, width, scheme):

@@ -24,6 +24,7 @@ def test_plan_settings_are_what_the_forecast_says(small_plan):
     assert small_plan.n0 + small_plan.n1 == 400 and small_plan.n0 == round(200 * settings.training.alpha0)
 
 
+@pytest.mark.slow
 def test_the_search_does_not_end_early():
     """Settings found at n = d = 20,000 have 0.0512 at n = d = 5,000, where the search used to end at 0.0549."""
     settings = tune_attention(TASK, 1.0, d=5000)

@@ -179,6 +179,7 @@ def test_drawn_steps_have_the_law_of_the_simulated_ones():
         assert ks_2samp(drawn, known).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_where_few_directions_carry_the_noise_the_forecast_is_the_mean_over_data_sets():
     task, training = Task(10, 1, 4.0, 0.5), Training(alpha0=2.0, alpha1=2.0, eta_q=20.0, ridge=0.1)
     tokens = Tokens(covariance=FEW)
@@ -199,6 +200,7 @@ def test_where_few_directions_carry_the_noise_the_forecast_is_the_mean_over_data
     assert moved.sensitivity > found.sensitivity and moved.tested["bias_shift"] == 3.0
 
 
+@pytest.mark.slow
 def test_a_dimension_with_a_covariance():
     """Shares of the classes, too: with a large ridge the bias follows them."""
     task, training = Task(10, 1, 5.0, 0.5), Training(alpha1=4.0, ridge=1.0)

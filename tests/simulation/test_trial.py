@@ -140,6 +140,7 @@ def test_joint_training_is_the_last_step_of_its_trajectory(sampler):
         assert getattr(found, name) == pytest.approx(getattr(run, name)[-1], abs=5 * error + 2e-3), name
 
 
+@pytest.mark.slow
 def test_joint_training_tends_to_the_theorys_last_step():
     """Trials scatter like 1/d and lie 1/d from the limit; eight at d = 400 leave about 3e-3 of the test error."""
     model, stages = joint_schedule(JOINT)

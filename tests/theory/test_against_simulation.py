@@ -14,8 +14,8 @@ from sparsetoken.simulation.simulate import simulate
 TASK = Task(prevalence=0.4)
 CASES = [
     ("attention", "logistic", 500, 48),
-    ("attention", "square", 500, 36),
-    ("attention", "smoothed_hinge", 500, 36),
+    pytest.param("attention", "square", 500, 36, marks=pytest.mark.slow),
+    pytest.param("attention", "smoothed_hinge", 500, 36, marks=pytest.mark.slow),
     ("pooled", "logistic", 500, 10),
     ("vectorized", "square", 500, 6),
     ("elementwise", "logistic", 500, 18),

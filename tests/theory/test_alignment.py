@@ -78,6 +78,7 @@ def test_exact_models_gradient_is_the_finite_difference(model):
     assert found["eta_q"] == found["beta"] == 0.0
 
 
+@pytest.mark.slow
 def test_attention_gradient_is_the_finite_difference():
     """Differences of forecasts share their draws; the two estimates use different numbers of them. 4.5 s.e., five
     parameters: false alarm below 1e-4."""

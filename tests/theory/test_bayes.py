@@ -192,6 +192,7 @@ def test_limits_with_many_signal_tokens(task, alpha, overlap, test_error):
     assert found.residual <= 1e-7 and not found.hard
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [10**5, 10**7])
 def test_nearly_whole_bags_have_the_error_of_their_mean_token(length):
     """All but one of very many tokens with signal: the mean token says all, N(theta R/L, 1/L), and is in closed form."""

@@ -25,6 +25,7 @@ def test_a_best_ridge_at_the_end_of_the_range_is_said_to_be():
     assert best.at_end and best.ridge == pytest.approx(10.0) and "end of the range" in repr(best)
 
 
+@pytest.mark.slow
 def test_in_coloured_noise_and_for_heads():
     spectrum = theory.Spectrum.of(np.arange(1, 101.0) ** -0.7)
     law = theory.coloured_law(Task(strength=2.0), spectrum, spectrum.query(np.ones(100) / 10))

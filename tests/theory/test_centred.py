@@ -131,6 +131,7 @@ def test_a_trial_whose_bags_serve_twice():
     assert found.steps.query_cosine == pytest.approx(theory.alignment(PAIR, CENTRED).query_cosine, abs=0.05)
 
 
+@pytest.mark.slow
 def test_gradient_through_the_fitted_bias():
     import jax
 

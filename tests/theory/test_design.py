@@ -40,7 +40,9 @@ def test_options_are_named_in_a_sentence(change, match):
         theory.design(**({"task": Task(4), "model": "tied", "alpha": 1.0, "budget_of_steps": 2} | change))
 
 
-@pytest.mark.parametrize("model, p", [("tied:2", [0.2, 2.0]), ("attention", [0.2, 0.15, 1.0])])
+@pytest.mark.parametrize(
+    "model, p", [("tied:2", [0.2, 2.0]), pytest.param("attention", [0.2, 0.15, 1.0], marks=pytest.mark.slow)]
+)
 def test_gradients_through_the_end_are_right(model, p):
     with double_precision():
         search = EndSearch(Task(4, 1, 4.0), get_bag_model(model), 2.0, "logistic", "uninformed", 128)

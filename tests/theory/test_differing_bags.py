@@ -138,6 +138,7 @@ def test_gradient_is_a_difference_of_forecasts():
     assert slopes["alpha1"] == pytest.approx((up - down) / (2 * step), abs=5 * slopes.errors["alpha1"] + 2e-3)
 
 
+@pytest.mark.slow
 def test_margins_integrate_to_one():
     found = theory.erm(theory.attention_law(TASKS["all"], 0.8, 1.5), 2.0, 0.05)
     margins = np.linspace(-12, 16, 1401)

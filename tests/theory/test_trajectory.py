@@ -205,6 +205,7 @@ def test_a_rate_of_zero_leaves_a_direction_at_its_start():
     assert (found.bias == 0).all()
 
 
+@pytest.mark.slow
 def test_a_start_with_a_cosine_is_there_at_step_zero_and_trains_as_simulations_do():
     task, start = Task(TIED[0], 1, 3.0), {"w": 0.8, "cosine[w]": -0.6}
     found = theory.trajectory(task, "tied", tied_stage(), start=start, accuracy=0.05)
@@ -313,6 +314,7 @@ def test_a_sampling_is_checked():
         theory.Sampling(replicates=1)
 
 
+@pytest.mark.slow
 def test_positions_matter_only_to_models_that_look_at_them():
     def first_token(H, bias):
         return H[0, 0] + bias
