@@ -35,8 +35,8 @@ class Unadorned(Loss):
         return sigmoid(-y * z) * sigmoid(y * z)
 
 
-class Duck:
-    """No base class at all."""
+class Unrelated:
+    """The methods of a loss, without the base class."""
 
     def value(self, z, y):
         return 0.5 * (z - y) ** 2
@@ -85,7 +85,7 @@ def residual(loss, r, h, step, y):
     return np.abs(r + pull - h) / (1.0 + np.abs(r) + np.abs(h) + np.abs(pull))
 
 
-@pytest.mark.parametrize("loss", [*EVERY, Unadorned(), get_loss(Duck())], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", [*EVERY, Unadorned()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_prox_solves_its_equation(loss, y):
     h, step = np.meshgrid(OUTPUTS, STEPS)
@@ -172,12 +172,11 @@ def test_get_loss():
     assert get_loss("square") == Square()
     own = Unadorned()
     assert get_loss(own) is own
-    assert get_loss(Duck()).name == "Duck"
-    for bad in ("nope", 3, None, Logistic, object()):
+    for bad in ("nope", 3, None, Logistic, object(), Unrelated()):
         with pytest.raises(ValueError, match="loss must be one of logistic, square, smoothed_hinge"):
             get_loss(bad)
     with pytest.raises(ValueError, match="plain data"):
-        loss_name(Duck())
+        loss_name(Unadorned())
     assert loss_name(Logistic()) == "logistic"
 
 

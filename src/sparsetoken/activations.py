@@ -51,8 +51,6 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "softplus": softplus,
     "threshold": Threshold(),
 }
-
-
 _BUILT_IN = tuple(ACTIVATIONS)
 _TRIED = np.array([[-3.1, -0.7, 0.2, 1.3], [2.9, 0.4, -1.9, 0.8]])  # scores of two bags
 
@@ -118,9 +116,9 @@ def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[
     ValueError
         If the name is taken, or the function is not elementwise.
     """
-    found = _tried(f"activation {name!r}", function, _TRIED)
+    values = _tried(f"activation {name!r}", function, _TRIED)
     alone = _tried(f"activation {name!r}", function, _TRIED[:1, :1])
-    if found[0, 0] != alone[0, 0]:
+    if values[0, 0] != alone[0, 0]:
         raise ValueError(f"activation {name!r} must act on every score separately: register it as a classifier")
     add_own("activation", name, function, _BUILT_IN)
     ACTIVATIONS[name] = function
@@ -131,11 +129,11 @@ def own_weighting(name: str, weights: Callable[[Any], Any]) -> Weighting:
     """Check a user's rule for the weights of a bag's tokens on two bags: it must not depend on the tokens' order."""
     what = f"the weights of classifier {name!r}"
     order = np.array([2, 0, 3, 1])
-    found, turned = _tried(what, weights, _TRIED), _tried(what, weights, _TRIED[:, order])
-    if not np.allclose(found[:, order], turned, rtol=1e-9, atol=1e-12):
+    plain, turned = _tried(what, weights, _TRIED), _tried(what, weights, _TRIED[:, order])
+    if not np.allclose(plain[:, order], turned, rtol=1e-9, atol=1e-12):
         raise ValueError(f"{what} must not depend on the order of the tokens")
     one_by_one = np.stack([_tried(what, weights, row) for row in _TRIED])
-    if not np.allclose(found, one_by_one, rtol=1e-9, atol=1e-12):
+    if not np.allclose(plain, one_by_one, rtol=1e-9, atol=1e-12):
         raise ValueError(f"{what} must not depend on other bags: the tokens are the last axis")
     return Weighting(weights)
 
@@ -143,14 +141,14 @@ def own_weighting(name: str, weights: Callable[[Any], Any]) -> Weighting:
 def _tried(what: str, function: Callable[[Any], Any], scores: np.ndarray) -> np.ndarray:
     if not callable(function):
         raise ValueError(f"{what} must be a function of an array of scores, got {function!r}")
-    given = scores.copy()
+    passed = scores.copy()
     try:
-        values = np.asarray(function(given))
+        values = np.asarray(function(passed))
     except Exception as error:  # whatever a user's function may raise
         raise ValueError(
             f"{what} must be a function of an array of scores, it raises {type(error).__name__}: {error}"
         ) from error
-    if not np.array_equal(given, scores):
+    if not np.array_equal(passed, scores):
         raise ValueError(f"{what} must leave the scores as they are and give new values")
     if values.dtype.kind not in "fiub" or values.shape != scores.shape or not np.isfinite(values).all():
         raise ValueError(

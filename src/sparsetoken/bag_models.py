@@ -72,11 +72,9 @@ class BagModel:
         """r, the number of directions."""
         return len(self.directions)
 
-    def __call__(self, H: Any, bias: Any, sharpness: Any = None) -> Any:
-        """The score of one bag, fields H (L, r); `sharpness` replaces the model's own where it has one."""
-        if self.sharpness is None:
-            return self.score(H, bias)
-        return self.score(H, bias, self.sharpness if sharpness is None else sharpness)
+    def __call__(self, H: Any, bias: Any) -> Any:
+        """The score of one bag from its fields H (L, r), at the model's sharpness where it has one."""
+        return self.score(H, bias) if self.sharpness is None else self.score(H, bias, self.sharpness)
 
     @property
     def start_names(self) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ class Classifier:
 
 
 CLASSIFIERS = {
-    known.name: known
-    for known in (
+    entry.name: entry
+    for entry in (
         Classifier("attention", "attention", has_query=True),
         Classifier("pooled", "pooled"),
         Classifier("vectorized", "vectorized"),

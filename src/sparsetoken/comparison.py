@@ -34,8 +34,8 @@ class Comparison(Shown):
 
         rows = []
         for model, limit in self.forecasts.items():
-            found = self.trials[model]
-            mean, error = mean_and_error(t.test_error for t in found) if found else (math.nan, math.nan)
+            results = self.trials[model]
+            mean, error = mean_and_error(t.test_error for t in results) if results else (math.nan, math.nan)
             rows.append((model, limit.test_error, limit.standard_error, mean, error))
         return pd.DataFrame(rows, columns=["model", "theory", "theory_se", "measured", "measured_se"])
 

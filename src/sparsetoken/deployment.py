@@ -1,6 +1,6 @@
-"""Where a trained classifier is used, when that is not where it was trained: `Deployment`.
+"""The bags and settings of the test, where they are not those of the training: `Deployment`.
 
-The bags that come later may be longer, rarer or weaker, and the classifier may be given another sharpness or threshold.
+Later bags may be longer, positive ones rarer or their signal weaker; the classifier may get another sharpness or threshold.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ class Deployment(Description):
         if self.task is None and self.sharpness is None and self.bias_shift == 0.0:
             return None
         bags = task.but(**self.task) if isinstance(self.task, Mapping) else self.task or task
-        known = classifier(model)
-        if not known.trainable:
+        chosen = classifier(model)
+        if not chosen.trainable:
             raise ValueError(f"a deployment is for trained classifiers, not for {model!r}")
         if model == "vectorized" and bags.length != task.length:
             raise ValueError(
                 f"the deployment must have the training's length ({task.length}) for the vectorized model, which has "
                 f"weights for every token, got {bags.length}"
             )
-        if self.sharpness is not None and not known.has_query:
+        if self.sharpness is not None and not chosen.has_query:
             raise ValueError(f"the deployment's sharpness is for models with a query, not for {model!r}")
         return replace(self, task=bags)
 
@@ -111,9 +111,9 @@ class Deployment(Description):
     def from_dict(cls, plain: Mapping[str, Any]) -> Deployment:
         """The deployment with these flat values (see `field_names`)."""
         cls._check_names(plain)
-        given = {name.removeprefix(_PREFIX): value for name, value in plain.items() if value is not None}
-        changed = {name: given.pop(name) for name in _TASK_FIELDS if name in given}
-        return cls(changed or None, **given)
+        values = {name.removeprefix(_PREFIX): value for name, value in plain.items() if value is not None}
+        changed = {name: values.pop(name) for name in _TASK_FIELDS if name in values}
+        return cls(changed or None, **values)
 
 
 def deployment_of(deployment: Deployment | None, model: str, task: Task) -> Deployment | None:

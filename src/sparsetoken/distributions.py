@@ -88,13 +88,12 @@ class Distribution:
         return Distribution(tuple((function(value), p) for value, p in self.atoms))
 
     @classmethod
-    def from_values(cls, values: Any, weights: Any = None, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
+    def from_values(cls, values: Any, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
         """The distribution of a sample, or a few values with its first moments."""
-        x, where = np.unique(np.asarray(values, dtype=float).ravel(), return_inverse=True)
+        x, counts = np.unique(np.asarray(values, dtype=float).ravel(), return_counts=True)
         if not len(x) or not np.isfinite(x).all():
             raise ValueError("values must be finite numbers, at least one")
-        w = np.bincount(where.ravel(), None if weights is None else np.asarray(weights, dtype=float).ravel())
-        w = w / w.sum()
+        w = counts / counts.sum()
         if len(x) > max(atoms, KEPT_VALUES if whole else 0):
             x, w = _gauss_rule(x, w, atoms)
             if whole:
@@ -103,7 +102,7 @@ class Distribution:
         return cls(tuple((plain(value), float(p)) for value, p in zip(x, w)))
 
     @classmethod
-    def from_sampler(cls, sampler: Any, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
+    def from_sampler(cls, sampler: Any, *, whole: bool = False) -> Distribution:
         """A few values with the first moments of an object that draws numbers."""
         wanted = _DRAWS
         if (quantile := getattr(sampler, "ppf", None)) is not None:
@@ -116,7 +115,7 @@ class Distribution:
         numbers = np.asarray(drawn, dtype=float)
         if numbers.shape != (wanted,):
             raise ValueError(f"it must return as many numbers as requested ({wanted:,}), got shape {numbers.shape}")
-        return cls.from_values(np.round(numbers) if whole else numbers, atoms=atoms, whole=whole)
+        return cls.from_values(np.round(numbers) if whole else numbers, whole=whole)
 
 
 def _gauss_rule(x: np.ndarray, w: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

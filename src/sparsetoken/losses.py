@@ -235,7 +235,7 @@ class Focal(Loss):
 
 @dataclass(frozen=True)
 class Weighted(Loss):
-    """Another loss, times `positive_weight` for positive bags: w_y l(z; y) with w_- = 1.
+    """A loss multiplied by `positive_weight` for positive bags: w_y l(z; y) with w_- = 1.
 
     The mean over the data still divides by the number of bags, not by the sum of the weights. A weight of (1 - pi)/pi balances
     the classes.
@@ -252,11 +252,11 @@ class Weighted(Loss):
     positive_weight: float
 
     def __post_init__(self):
-        given = get_loss(self.loss)
+        loss = get_loss(self.loss)
         weight = real_number("positive_weight", self.positive_weight, 0.0, open_low=True)
-        if isinstance(given, Weighted):
-            weight *= given.positive_weight
-        object.__setattr__(self, "loss", given.loss if isinstance(given, Weighted) else given)
+        if isinstance(loss, Weighted):
+            weight *= loss.positive_weight
+        object.__setattr__(self, "loss", loss.loss if isinstance(loss, Weighted) else loss)
         object.__setattr__(self, "positive_weight", weight)
 
     @property
@@ -281,7 +281,7 @@ class Weighted(Loss):
         return self.weight(y) * self.loss.curvature(z, y)
 
     def prox(self, h, step, y):
-        """r + step w_y l'(r; y) = h: the other loss's prox at another step."""
+        """r + step w_y l'(r; y) = h: the prox of the loss that is weighted, at the step w_y step."""
         return self.loss.prox(h, step * self.weight(y), y)
 
 
@@ -294,8 +294,6 @@ def _number(value: float) -> str:
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), SmoothedHinge(), Exponential())}
-
-
 _BUILT_IN = tuple(LOSSES)
 # Where a new loss is tried: margins on both sides of zero, off the round numbers at which losses have corners.
 _TRIED = np.array([-3.137, -1.618, -0.577, -0.033, 0.271, 0.843, 1.414, 2.718])
@@ -339,13 +337,9 @@ def get_loss(loss: str | Loss) -> Loss:
     """The loss of that name, or the loss itself."""
     if isinstance(loss, str):
         return _loss_of_name(loss)
-    if isinstance(loss, type) or not all(callable(getattr(loss, m, None)) for m in ("value", "slope", "curvature")):
-        raise ValueError(f"loss must be one of {_known()} or an object with value, slope and curvature, got {loss!r}")
-    if isinstance(loss, Weighted) and loss.positive_weight == 1.0:
-        return loss.loss
     if not isinstance(loss, Loss):
-        return _Adapted(loss)
-    return loss
+        raise ValueError(f"loss must be one of {_known()} or a Loss object, got {loss!r}")
+    return loss.loss if isinstance(loss, Weighted) and loss.positive_weight == 1.0 else loss
 
 
 def _known() -> str:
@@ -372,13 +366,13 @@ def _read(text: str, what: str, name: str) -> float:
 
 def convex_loss(loss: str | Loss) -> Loss:
     """`get_loss` for functions that minimise a readout: refuses a loss that is not convex."""
-    found = get_loss(loss)
-    if not found.convex:
+    checked = get_loss(loss)
+    if not checked.convex:
         raise ValueError(
-            f"loss must be convex where a readout is minimised, got {found.name!r}: it is for gradient descent "
+            f"loss must be convex where a readout is minimised, got {checked.name!r}: it is for gradient descent "
             "(theory.trajectory, simulate_trajectory, schedule 'joint')"
         )
-    return found
+    return checked
 
 
 def balancing_bias(loss: Loss, z: Any, y: Any, weights: Any) -> Any:
@@ -404,37 +398,8 @@ def name_in_plain_data(loss: Loss) -> str | None:
 
 def loss_name(loss: str | Loss) -> str:
     """The registered name of a loss, for plain data."""
-    found = get_loss(loss)
-    name = name_in_plain_data(found)
+    checked = get_loss(loss)
+    name = name_in_plain_data(checked)
     if name is None:
-        raise ValueError(f"loss {found.name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")
+        raise ValueError(f"loss {checked.name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")
     return name
-
-
-@dataclass(frozen=True)
-class _Adapted(Loss):
-    """A duck-typed loss (value, slope, curvature, maybe prox) behind the `Loss` interface."""
-
-    inner: Any
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return getattr(self.inner, "name", type(self.inner).__name__)
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        return bool(getattr(self.inner, "convex", True))
-
-    def value(self, z, y):
-        return self.inner.value(z, y)
-
-    def slope(self, z, y):
-        return self.inner.slope(z, y)
-
-    def curvature(self, z, y):
-        return self.inner.curvature(z, y)
-
-    def prox(self, h, step, y):
-        if callable(getattr(self.inner, "prox", None)):
-            return self.inner.prox(h, step, y)
-        return super().prox(h, step, y)

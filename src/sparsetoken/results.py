@@ -244,16 +244,16 @@ class ClassifierResult(Result):
 
     def plot(self, ax: Any = None) -> Any:
         """The error rates of the classifier with two standard errors, as far as they are known."""
-        found = {
+        rates = {
             "test error": (self.test_error, self.standard_error),
             "positive bags missed": (1 - self.sensitivity, self.errors.get("sensitivity", 0.0)),
             "false alarms": (1 - self.specificity, self.errors.get("specificity", 0.0)),
             "1 − AUC": (1 - self.auc, self.errors.get("auc", 0.0)),
             "training error": (self.train_error, self.errors.get("train_error", 0.0)),
         }
-        known = {name: pair for name, pair in found.items() if math.isfinite(pair[0])}
-        values, errors = ([pair[k] for pair in known.values()] for k in (0, 1))
-        ax = draw_shares(axes_for(ax, (6.0, 2.8)), list(known), values, errors, colour(self.model))
+        finite = {name: pair for name, pair in rates.items() if math.isfinite(pair[0])}
+        values, errors = ([pair[k] for pair in finite.values()] for k in (0, 1))
+        ax = draw_shares(axes_for(ax, (6.0, 2.8)), list(finite), values, errors, colour(self.model))
         ax.set(title=label(self.model), xlabel="share of bags (of pairs for the AUC)")
         return ax
 
@@ -262,14 +262,14 @@ class ClassifierResult(Result):
 
     def _words(self) -> str:
         error = f" ± {self.standard_error:.1g}" if self.standard_error > 0 else ""
-        words = [f"test error {self.test_error:.4g}{error}"]
+        parts = [f"test error {self.test_error:.4g}{error}"]
         if not math.isnan(self.auc):
-            words.append(f"AUC {self.auc:.4f}")
-        words += [f"cosine of {name} {value:.4f}" for name, value in self.cosine.items()]
-        return f"{self._setting()}{self._elsewhere()}: {', '.join(words)}"
+            parts.append(f"AUC {self.auc:.4f}")
+        parts += [f"cosine of {name} {value:.4f}" for name, value in self.cosine.items()]
+        return f"{self._setting()}{self._elsewhere()}: {', '.join(parts)}"
 
     def _elsewhere(self) -> str:
-        """In what the test differs from the training, in words."""
+        """What differs between test and training, in words."""
         if not self.tested:
             return ""
         changed = {name: value for name, value in self.tested.items() if not _same(value, self.trained.get(name))}
@@ -282,11 +282,9 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
 
 
-def directions_of_readout(
-    m_q: float, m_u: float, norm_w: float, steps: TwoSteps | None, query_cosine: float = 1.0
-) -> dict[str, Any]:
+def directions_of_readout(m_q: float, m_u: float, norm_w: float, steps: TwoSteps | None) -> dict[str, Any]:
     """`overlap` and `cosine` of a classifier from its readout's coordinates and the steps behind its query."""
-    gamma = query_cosine if steps is None else steps.query_cosine
+    gamma = 1.0 if steps is None else steps.query_cosine
     along = gamma * m_q + math.sqrt(max(0.0, 1.0 - gamma**2)) * m_u
     overlap, cosine = {"w": float(along)}, {"w": cosine_of(along, norm_w)}
     if steps is not None:

@@ -41,13 +41,13 @@ def _over_steps(name: str, value: Any, steps: int, low: float, high: float = np.
     return tuple(real_number(name, float(x), low, high) for x in row)
 
 
-def _per_direction(name: str, given: Any, steps: int) -> FrozenMapping[str, float | tuple[float, ...]]:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name} must be a mapping from names of directions to numbers, got {given!r}")
-    for key in given:
+def _per_direction(name: str, values: Any, steps: int) -> FrozenMapping[str, float | tuple[float, ...]]:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{name} must be a mapping from names of directions to numbers, got {values!r}")
+    for key in values:
         if not isinstance(key, str):
             raise ValueError(f"{name} must have names of directions as keys, got {key!r}")
-    return FrozenMapping({key: _over_steps(f"{name}[{key!r}]", value, steps, 0.0) for key, value in given.items()})
+    return FrozenMapping({key: _over_steps(f"{name}[{key!r}]", value, steps, 0.0) for key, value in values.items()})
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ class Stage:
         """A stage from plain data; unknown fields are refused."""
         if isinstance(plain, cls):
             return plain
-        known = [f.name for f in fields(cls)]
+        names = [f.name for f in fields(cls)]
         if not isinstance(plain, Mapping):
             raise ValueError(f"a stage is read from a mapping of its fields, got {plain!r}")
         for name in plain:
-            if name not in known:
-                raise ValueError(f"a stage has no field {name!r}; it has {', '.join(known)}")
+            if name not in names:
+                raise ValueError(f"a stage has no field {name!r}; it has {', '.join(names)}")
         for name in ("steps", "alpha"):
             if name not in plain:
                 raise ValueError(f"a stage needs {name}; it has {', '.join(plain) or 'no fields'}")
@@ -185,8 +185,8 @@ def expand(stages: Stage | Sequence[Stage], directions: Sequence[str]) -> Schedu
         sets += [data_set(places[t % len(places)], sizes[t % len(places)]) for t in range(stage.steps + last)]
         table = np.zeros((stage.steps, len(columns)))
         shrink = np.zeros((stage.steps, len(columns) - 1))
-        for what, given, into in (("rates", stage.rates, table), ("decay", stage.decay, shrink)):
-            for name, value in given.items():
+        for what, settings, into in (("rates", stage.rates, table), ("decay", stage.decay, shrink)):
+            for name, value in settings.items():
                 if name not in columns:
                     raise ValueError(f"{what} must name {', '.join(columns)}, got {name!r}")
                 into[:, columns[name]] = value

@@ -87,15 +87,15 @@ class Positions:
             unknown = set(value) - {"kind", "places", "weights"}
             if unknown:
                 raise ValueError(f"positions has no field {sorted(unknown)[0]!r}; it has kind, places, weights")
-            given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-            return cls(**given)
+            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+            return cls(**values)
         raise rejection("positions", value, f"one of {', '.join(POSITION_KINDS)} or a Positions")
 
     def to_plain(self) -> str | dict[str, Any]:
         if self.places is None and self.weights is None:
             return self.kind
         lists = {"places": self.places, "weights": self.weights}
-        return {"kind": self.kind} | {name: list(given) for name, given in lists.items() if given is not None}
+        return {"kind": self.kind} | {name: list(entries) for name, entries in lists.items() if entries is not None}
 
 
 class BagKind(NamedTuple):
@@ -248,8 +248,7 @@ class Task(Description):
         return self.kinds[0]
 
     def require_plain(self, what: str, *fields: str) -> None:
-        """Raise ValueError if one of the fields (all that can make bags differ, by default) is not a plain task's; `what`
-        needs one."""
+        """Raise ValueError where one of these fields (by default, any) makes bags differ; `what` is what needs a plain task."""
         for name in fields or ("length", "sparsity", "strength", *_DISTURBANCES):
             value = getattr(self, name)
             if isinstance(value, Distribution) or (name in _DISTURBANCES and value):

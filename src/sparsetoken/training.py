@@ -17,8 +17,8 @@ MOST_PRODUCTS = 50  # where power iteration has ended
 
 def number_of_products(method: object, least: int = 0, word: str = "products") -> int | None:
     """K of the name "products:K" (or with another word); None for other names, or K outside `least` to 50."""
-    found, _, count = str(method).partition(":")
-    return int(count) if found == word and count.isdecimal() and least <= int(count) <= MOST_PRODUCTS else None
+    name, _, count = str(method).partition(":")
+    return int(count) if name == word and count.isdecimal() and least <= int(count) <= MOST_PRODUCTS else None
 
 
 @dataclass(frozen=True, repr=False)

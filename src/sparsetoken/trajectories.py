@@ -25,7 +25,7 @@ SCALARS = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "spe
 
 
 def mistakes(score: Any, y: Any) -> Any:
-    """1 where sign(score) differs from y, 1/2 where the score is exactly zero, else 0 (NumPy or JAX)."""
+    """1 where sign(score) differs from y, 1/2 where the score is exactly zero, else 0 (NumPy or JAX): the one rule for ties."""
     xp = namespace(score, y)
     return xp.where(score == 0, 0.5, xp.where(score * y < 0, 1.0, 0.0))
 
@@ -193,7 +193,7 @@ class JointEnd(ClassifierResult):
     best_bias, best_bias_error : float
         The bias with the least test error for the same directions, and that error.
     refitted_bias, refitted_error : float
-        The bias of a logistic regression on the training bags' scores as if each had been left out, and its test error.
+        The bias of a logistic regression on the training bags' leave-one-out scores, and its test error.
     leave_one_out_error : float
         Share of mistakes of these scores at the trained bias: an estimate of the test error without test bags.
     replicon : float
@@ -220,7 +220,7 @@ class JointEnd(ClassifierResult):
 
 def decay_by_direction(names: tuple[str, ...], decay: Any) -> dict[str, float]:
     """A weight decay above 0 for every direction, from one number or one for each name."""
-    given = decay if isinstance(decay, Mapping) else dict.fromkeys(names, decay)
-    if set(given) != set(names):
+    decays = decay if isinstance(decay, Mapping) else dict.fromkeys(names, decay)
+    if set(decays) != set(names):
         raise ValueError(f"decay must be a number or name {', '.join(names)}, got {decay!r}")
-    return {name: real_number(f"decay[{name!r}]", given[name], 0.0, open_low=True) for name in names}
+    return {name: real_number(f"decay[{name!r}]", decays[name], 0.0, open_low=True) for name in names}

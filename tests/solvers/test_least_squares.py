@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetoken.losses import Square
+from sparsetoken.losses import Loss, Square
 from sparsetoken.solvers.erm import fit_erm
 
 SHAPES = [(200, 30), (40, 40), (30, 200)]
@@ -74,7 +74,7 @@ def test_features_of_very_different_sizes():
 
 
 def test_a_loss_of_ones_own_by_that_name_is_not_taken_for_it():
-    class Steeper:
+    class Steeper(Loss):
         name = "square"
 
         def value(self, z, y):

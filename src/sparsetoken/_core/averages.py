@@ -12,7 +12,7 @@ TINY = 1e-10  # below it a probability or a loss counts as zero
 
 
 def standard_error(values: Any, axis: int = 0, alone: float = math.nan) -> Any:
-    """Standard error of the mean of independent replicates."""
+    """Standard error of the mean of independent replicates; `alone` where there is a single one."""
     values = np.asarray(values, dtype=np.float64)
     count = values.shape[axis]
     if count > 1:
@@ -79,7 +79,7 @@ def with_error(value: float, error: float = math.nan) -> str:
         return "-"
     if 0 < value < TINY and not error >= TINY:
         return f"< {TINY:g}"
-    if not math.isfinite(error) or error <= 5e-5 * abs(value):  # which leaves four digits as they are
+    if not math.isfinite(error) or error <= 5e-5 * abs(value):  # below the fourth digit
         return f"{value:.4g}"
     decimals = max(0, 1 - math.floor(math.log10(error)))
     if decimals > 8:

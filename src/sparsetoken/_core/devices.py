@@ -54,8 +54,8 @@ def wanted_device(device: str) -> Any | None:
     checked_device(device)
     if device == "numpy" or (device == "auto" and not accelerator_possible()):
         return None
-    found = pick_device(device)
-    return None if device == "auto" and found.platform == "cpu" else found
+    jax_device = pick_device(device)
+    return None if device == "auto" and jax_device.platform == "cpu" else jax_device
 
 
 def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
@@ -63,10 +63,10 @@ def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
     checked_device(device)
     if device == "auto" and array.size < WORTH_MOVING:
         return None
-    found = wanted_device(device)
-    if found is None:
+    jax_device = wanted_device(device)
+    if jax_device is None:
         return None
-    room = (found.memory_stats() or {}).get("bytes_limit", np.inf)
+    room = (jax_device.memory_stats() or {}).get("bytes_limit", np.inf)
     needed = 5 * array.nbytes + beside  # a fit's copies at its widest: scaled, lifted, single precision, a product
     if needed > room:
         if device == "auto":
@@ -75,7 +75,7 @@ def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
             f"device {device!r} has {room / 1e9:.1f} GB, and work on these {array.nbytes / 1e9:.1f} GB takes about "
             f"{needed / 1e9:.1f}: use device='numpy'"
         )
-    return found
+    return jax_device
 
 
 def working_on(device: Any | None) -> AbstractContextManager[Any]:

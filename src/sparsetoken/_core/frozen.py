@@ -97,10 +97,10 @@ class Description:
         cls._check_known(plain, cls.field_names())
 
     @classmethod
-    def _check_known(cls, names: Iterable[str], known: list[str]) -> None:
+    def _check_known(cls, names: Iterable[str], allowed: list[str]) -> None:
         for name in names:
-            if name not in known:
-                raise ValueError(f"{cls.__name__} has no field {name!r}; it has {', '.join(known)}")
+            if name not in allowed:
+                raise ValueError(f"{cls.__name__} has no field {name!r}; it has {', '.join(allowed)}")
 
     def but(self, **changes: Any):
         """A copy with some fields changed (and validated again)."""

@@ -101,8 +101,8 @@ def least_on_grid(function: Callable[[float], Any], grid: np.ndarray, precision:
     best = int(np.argmin(values))
     low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
     options = {"xatol": precision * (high - low)}
-    found = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
-    return (float(found.x), float(found.fun)) if found.fun < values[best] else (float(grid[best]), values[best])
+    minimum = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
+    return (float(minimum.x), float(minimum.fun)) if minimum.fun < values[best] else (float(grid[best]), values[best])
 
 
 def proximal_point(slope: Callable[[Any], Any], curvature: Callable[[Any], Any], h: Any, step: Any) -> Any:
@@ -196,5 +196,5 @@ def wright_omega(x: Any) -> Any:
 
     # A compiled loop, because XLA copies straight-line code into every sum that uses its result: the loop runs once.
     # Its steps are of fourth order: three reach rounding error.
-    found = repeat(3, closer, xp.maximum(start, np.exp(-40.0)), xp)
-    return xp.where(x < -40.0, xp.exp(small), found)
+    omega = repeat(3, closer, xp.maximum(start, np.exp(-40.0)), xp)
+    return xp.where(x < -40.0, xp.exp(small), omega)

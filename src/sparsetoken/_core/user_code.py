@@ -1,7 +1,5 @@
-"""Losses, activations, classifiers and bag models that a user's code registers by name.
-
-What their registries share: which names are allowed, which things are the user's, and which files of the user's were executed.
-"""
+"""What the registries of losses, activations, classifiers and bag models share: which names are allowed, what a user has
+registered under them, and which of the user's files were executed."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ def own_named_in(value: Any) -> dict[str, Any]:
     """The user's things whose names occur in plain data, whole or between colons: "what.name" -> thing."""
     if not _OWN:
         return {}
-    words = {word for text in _texts(value) for word in text.split(":")}
-    return {f"{what}.{name}": thing for (what, name), thing in sorted(_OWN.items()) if name in words}
+    parts = {word for text in _texts(value) for word in text.split(":")}
+    return {f"{what}.{name}": thing for (what, name), thing in sorted(_OWN.items()) if name in parts}
 
 
 def _texts(value: Any) -> list[str]:

@@ -69,7 +69,7 @@ def single_blas_thread() -> Iterator[None]:
 
 
 def _release() -> None:
-    """Restore the number of threads, whichever thread set the limit."""
+    """Restore the number of BLAS threads, whichever Python thread set the limit."""
     global _limiter, _setter
     if threading.current_thread() is not _setter:
         # Newer versions of threadpoolctl can only be reset by the thread that set the limit, which is done with it.
@@ -116,7 +116,7 @@ class ClusterConnection:
 
         if not _answers(scheduler, timeout):
             raise ExecutorError(f"no Dask scheduler answers at {scheduler}")
-        # What Dask logs about a lost connection is said by `ExecutorError` in one line.
+        # `ExecutorError` reports a lost connection in one line; what Dask would log about it is many.
         loggers = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
         self._loggers = {name: logging.getLogger(name).level for name in (*loggers, "tornado.application")}
         self._quiet(True)
@@ -140,10 +140,10 @@ class ClusterConnection:
 
 def parse_address(scheduler: str) -> tuple[str, int]:
     """Host and port of a Dask scheduler's address, or a ValueError that shows a right one."""
-    found = _ADDRESS.fullmatch(scheduler)
-    if found is None or not 0 < int(found[3]) < 2**16:
+    match = _ADDRESS.fullmatch(scheduler)
+    if match is None or not 0 < int(match[3]) < 2**16:
         raise ValueError(f"scheduler must be an address such as tcp://127.0.0.1:8786, got {scheduler!r}")
-    return found[2].strip("[]"), int(found[3])
+    return match[2].strip("[]"), int(match[3])
 
 
 def _answers(scheduler: str, timeout: float) -> bool:

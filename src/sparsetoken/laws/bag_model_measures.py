@@ -256,11 +256,11 @@ def _shares(split: Split, at: TrainedDirections, draws: FreshDraws, scores: Sequ
 
     sensitivity = specificity = 0.0
     for kind, (signal, noise) in zip(draws, scores, strict=True):
-        found = above(*signal)
-        sensitivity = sensitivity + kind.probability * found
+        caught = above(*signal)
+        sensitivity = sensitivity + kind.probability * caught
         cleared = _above(-noise[0], noise[1], width(noise[0])).mean()
         specificity = specificity + kind.probability * (
-            (1.0 - at.contamination) * cleared + at.contamination * (1.0 - found)
+            (1.0 - at.contamination) * cleared + at.contamination * (1.0 - caught)
         )
     return at.pi * (1 - sensitivity) + (1 - at.pi) * (1 - specificity), sensitivity, specificity
 
@@ -319,7 +319,7 @@ def measures_on(
     draws = jax.tree_util.tree_map(jnp.asarray, draws)
     rest = _bags_of(task)
     weights = _weights_of_scores(draws, split)
-    found = []
+    rows = []
     for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True):
         shares, ranked = _measured(score, split, TrainedDirections(m, C, b, *rest), sharpness, draws)
         if _ranks_points(draws):
@@ -329,8 +329,8 @@ def measures_on(
         # A contaminated negative bag is like a positive one, and wins as often as it loses.
         auc = (1.0 - task.contamination) * float(ranked) + 0.5 * task.contamination
         error, sensitivity, specificity = np.asarray(shares).tolist()
-        found.append((error, auc, sensitivity, specificity))
-    return np.array(found)
+        rows.append((error, auc, sensitivity, specificity))
+    return np.array(rows)
 
 
 def _bags_of(task: Task) -> tuple[float, ...]:

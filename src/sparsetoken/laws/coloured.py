@@ -144,10 +144,10 @@ def power_spectrum(text: str, dimension: int) -> np.ndarray:
 
 
 def _in_basis(name: str, vector: Any, dimension: int, basis: np.ndarray | None) -> np.ndarray:
-    given = real_array(name, vector)
-    if given.shape != (dimension,) or not given.any():
-        raise ValueError(f"{name} must have {dimension} coordinates, not all zero, got shape {given.shape}")
-    return given if basis is None else basis.T @ given
+    coordinates = real_array(name, vector)
+    if coordinates.shape != (dimension,) or not coordinates.any():
+        raise ValueError(f"{name} must have {dimension} coordinates, not all zero, got shape {coordinates.shape}")
+    return coordinates if basis is None else basis.T @ coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,10 +219,10 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
         shift = kind.strength * self.query.overlap / spread  # the signal's size in units of the noise along the query
         size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
         white = kind._replace(strength=size)
-        found = attended_population(white, self.prevalence, cosine, self.beta * spread, self.activation, points=points)
-        mass = found.positive.S / (abs(shift) if shift else 1.0)
-        positive = found.positive._replace(T=found.positive.T - shift * mass, S=kind.strength * mass)
-        population = Population(positive, found.negative, self.prevalence, training_share=self.training_share)
+        drawn = attended_population(white, self.prevalence, cosine, self.beta * spread, self.activation, points=points)
+        mass = drawn.positive.S / (abs(shift) if shift else 1.0)
+        positive = drawn.positive._replace(T=drawn.positive.T - shift * mass, S=kind.strength * mass)
+        population = Population(positive, drawn.negative, self.prevalence, training_share=self.training_share)
         return population, nodes_of(population)
 
 

@@ -42,8 +42,8 @@ def standard_normals(uniform: np.ndarray) -> np.ndarray:
 def with_shared_part(values: Any, rho: Any) -> Any:
     """A V for values (..., L, n) of a bag's L tokens: A^2 = (1 - rho) I + rho 11^T is their covariance (NumPy or JAX)."""
     xp = namespace(values, rho)
-    own, length = xp.sqrt(1.0 - rho), values.shape[-2]
-    spread = own * values + (xp.sqrt(1.0 - rho + rho * length) - own) * values.mean(-2, keepdims=True)
+    independent, length = xp.sqrt(1.0 - rho), values.shape[-2]
+    spread = independent * values + (xp.sqrt(1.0 - rho + rho * length) - independent) * values.mean(-2, keepdims=True)
     return spread.astype(values.dtype)
 
 
@@ -169,8 +169,8 @@ def _blocks(
     """The draws of replicates, `block` of their points at a time: scrambled Sobol points in the leading coordinates,
     independent ones in the others."""
     generators = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
-    own = 1 + common
-    head = own + others.further + signals.further
+    reserved = 1 + common
+    head = reserved + others.further + signals.further
     dimension = head + signals.width + others.width
     leading = min(dimension, LEADING_COORDINATES)
     sobol = ScrambledSobol(leading, points, generators)
@@ -183,10 +183,10 @@ def _blocks(
             for rng, coordinates in zip(generators, u):
                 coordinates[leading:] = rng.random((count, dimension - leading)).T
         np.clip(u, _NO_ZERO, _NO_ONE, out=u)
-        split = own + others.further
+        split = reserved + others.further
         yield TokenDraws(
             signals.group(u, slice(split, head), signal_places),
-            others.group(u, slice(own, split), other_places),
+            others.group(u, slice(reserved, split), other_places),
             u[:, 0].copy(),
             ndtri(u[:, 1]) if common else None,
         )

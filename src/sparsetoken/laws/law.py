@@ -132,7 +132,7 @@ def _check_samples(name: str, sample) -> np.ndarray:
     return rows
 
 
-def law_from_samples(positive, negative, prevalence: float, *, dimension_factor: int = 1, name: str = "samples") -> Law:
+def law_from_samples(positive, negative, prevalence: float) -> Law:
     """A law from independent draws of (T, S, kappa).
 
     Parameters
@@ -142,10 +142,6 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
         errors; they cannot be refined.
     prevalence : float
         pi = P(y = +1).
-    dimension_factor : int
-        Coordinates of the feature over d.
-    name : str
-        What the law is called.
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     classes = [_check_samples("positive", positive), _check_samples("negative", negative)]
@@ -153,9 +149,7 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
     for rows, label in zip(classes, ("positive", "negative")):
         if len(rows) < 2 * groups:
             raise ValueError(f"{label} must have at least {2 * groups} draws for error bars, got {len(rows)}")
-    return law_of_population(
-        Population(_grouped(classes[0], groups), _grouped(classes[1], groups), pi), dimension_factor, name
-    )
+    return law_of_population(Population(*(_grouped(rows, groups) for rows in classes), pi), name="samples")
 
 
 def law_of_population(
@@ -190,9 +184,7 @@ def _grouped(rows: np.ndarray, groups: int) -> ClassColumns:
     return ClassColumns(T, S, kappa, np.zeros((1, 1)), weight, offset)
 
 
-def law_from_nodes(
-    positive, negative, prevalence: float, *, weights=None, dimension_factor: int = 1, name: str = "nodes"
-) -> Law:
+def law_from_nodes(positive, negative, prevalence: float, *, weights=None) -> Law:
     """A law from quadrature nodes of (T, S, kappa), taken as exact: standard errors are zero.
 
     Parameters
@@ -203,8 +195,6 @@ def law_from_nodes(
         pi = P(y = +1).
     weights : pair of arrays, optional
         Weights of the positive and of the negative nodes, each normalised here; equal by default.
-    dimension_factor, name
-        As in `law_from_samples`.
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     rows = [_check_samples("positive", positive), _check_samples("negative", negative)]
@@ -218,7 +208,7 @@ def law_from_nodes(
         offset = (0.5 + 0.6180339887498949 * np.arange(len(r))) % 1.0  # the golden ratio spreads shifts evenly
         T, S, kappa = r.T[:, None]
         columns.append(ClassColumns(T, S, kappa, np.zeros((1, 1)), (w / w.sum())[None], offset[None]))
-    return law_of_population(Population(columns[0], columns[1], pi), dimension_factor, name)
+    return law_of_population(Population(columns[0], columns[1], pi), name="nodes")
 
 
 def pooled_law(task: Task) -> Law:
@@ -299,27 +289,27 @@ def elementwise_law(
 
 def law_of_model(task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0) -> Law:
     """The law of a classifier by its name."""
-    known = check_model(model)
-    if not known.has_query:
+    chosen = check_model(model)
+    if not chosen.has_query:
         return pooled_law(task) if model == "pooled" else vectorized_law(task)
-    if known.weighting is None:
+    if chosen.weighting is None:
         return attention_law(task, cosine, sharpness)
-    return elementwise_law(task, cosine, sharpness, known.weighting, name=model)
+    return elementwise_law(task, cosine, sharpness, chosen.weighting, name=model)
 
 
 def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
     """The law of the same classifier on the bags of another task."""
-    known = law.parameters
-    with_query = "sharpness" in known and (law.name == "attention" or "activation" in known)
+    parameters = law.parameters
+    with_query = "sharpness" in parameters and (law.name == "attention" or "activation" in parameters)
     if sharpness is not None and not with_query:
         raise ValueError(f"sharpness is for laws with a query, not for {law.name!r}")
     if with_query:
-        k = known["sharpness"] if sharpness is None else sharpness
-        if "activation" in known:
-            return elementwise_law(task, known["cosine"], k, known["activation"], name=law.name)
-        return attention_law(task, known["cosine"], k)
+        k = parameters["sharpness"] if sharpness is None else sharpness
+        if "activation" in parameters:
+            return elementwise_law(task, parameters["cosine"], k, parameters["activation"], name=law.name)
+        return attention_law(task, parameters["cosine"], k)
     makers = {"pooled": pooled_law, "vectorized": vectorized_law}
-    if "cosine" not in known or law.name not in makers:
+    if "cosine" not in parameters or law.name not in makers:
         raise ValueError(
             f"the law {law.name!r} is not known on the bags of a task: give the law of the test bags instead"
         )

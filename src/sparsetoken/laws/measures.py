@@ -174,11 +174,11 @@ def _histogram(law: ScoreLaw, bins: _Bins) -> np.ndarray:
     t -= size
     replicates, count = len(at), bins.deviations * bins.means
     place = (at + bins.means * (size - 1) + count * np.arange(replicates)[:, None]).ravel()
-    found = np.zeros(replicates * count)
+    table = np.zeros(replicates * count)
     for k, share in enumerate((0.5 * t * (t - 1.0), 1.0 - t * t, 0.5 * t * (t + 1.0))):
         for shift, weight in ((bins.means * k, lower), (bins.means * k + 1, upper)):
-            found[shift:] += np.bincount(place, (share * weight).ravel(), len(found))[: len(found) - shift]
-    return found.reshape(replicates, count)
+            table[shift:] += np.bincount(place, (share * weight).ravel(), len(table))[: len(table) - shift]
+    return table.reshape(replicates, count)
 
 
 def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndarray]:

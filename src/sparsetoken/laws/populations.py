@@ -30,15 +30,15 @@ def attended_population(
 ) -> Population:
     """Attention with a query of cosine gamma and inverse temperature k, on given draws or on `points` of them."""
     length, sparsity, strength, _ = kind
-    given = (length, prevalence, strength, cosine, sharpness, activation)
+    setting = (length, prevalence, strength, cosine, sharpness, activation)
     common = shared > 0
     # Draws that fit next to each other in the cache are used, and kept, as a whole; larger ones pass a piece at a time.
     if draws is None and bytes_of_draws(length, sparsity, points) <= CACHE_BYTES // 3:
         draws = token_draws(length, sparsity, points, ordered=True, common=common)
     if draws is not None:
-        return drawn_population(draws, *given, shared)
+        return drawn_population(draws, *setting, shared)
     rows = [
-        _joined([drawn_population(piece, *given, shared) for piece in replicate], 1)
+        _joined([drawn_population(piece, *setting, shared) for piece in replicate], 1)
         for replicate in draw_blocks(length, sparsity, points, common)
     ]
     return _joined(rows, 0)
@@ -59,8 +59,8 @@ def population_of(
     """A task's mixture of kinds of bags."""
     Task.require(task)
     rest = own_noise(task)
-    own = [kind if rest == 1.0 else kind._replace(strength=kind.strength / rest) for kind in kinds or task.kinds]
-    parts = [(kind.probability, single(kind)) for kind in own]
+    scaled = [kind if rest == 1.0 else kind._replace(strength=kind.strength / rest) for kind in kinds or task.kinds]
+    parts = [(kind.probability, single(kind)) for kind in scaled]
     mixed = mixed_population(parts, task.contamination, task.label_noise)
     return with_shared_noise(mixed, task.correlation if shared_noise else 0.0)
 
@@ -103,9 +103,9 @@ def attended_mixture(
     """`attended_population` of every kind of bags of a task, each with its share of the draws."""
     rho, rest = task.correlation, own_noise(task)
     k = sharpness * rest  # in units of a token's own noise
-    given: Sequence[TokenDraws | None] = draws or [None] * len(task.kinds)
+    tokens_of_kinds: Sequence[TokenDraws | None] = draws or [None] * len(task.kinds)
     counts = points_of_kinds(task, points) if points else [0] * len(task.kinds)
-    source = iter(zip(given, counts, strict=True))
+    source = iter(zip(tokens_of_kinds, counts, strict=True))
     elementwise = activation is not None
     shared = rho**0.5 / rest if elementwise else 0.0
 

@@ -22,13 +22,13 @@ MOST_LISTED_SUBSETS = 5000  # places of the signal tokens that are listed one by
 def real_array(name: str, value: Any, dimensions: int | None = None) -> np.ndarray:
     """`value` as an array of finite real numbers (2: a matrix with entries), or a ValueError naming the field."""
     check_real(name, value)
-    words = f"{name} must be {'a matrix' if dimensions == 2 else 'an array'} of finite numbers"
+    requirement = f"{name} must be {'a matrix' if dimensions == 2 else 'an array'} of finite numbers"
     try:
         array = np.array(value, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(words) from None
+        raise ValueError(requirement) from None
     if not np.isfinite(array).all() or (dimensions is not None and (array.ndim != dimensions or 0 in array.shape)):
-        raise ValueError(f"{words}, got shape {array.shape}")
+        raise ValueError(f"{requirement}, got shape {array.shape}")
     return array
 
 

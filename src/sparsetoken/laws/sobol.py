@@ -64,9 +64,9 @@ class ScrambledSobol:
     """Independent scrambles of the sequence."""
 
     def __init__(self, dimension: int, points: int, generators: Sequence[np.random.Generator]):
-        own = [rng.spawn(1)[0] for rng in generators]
-        shifts = np.array([rng.integers(2, size=(dimension, BITS), dtype=np.uint32) for rng in own])
-        matrices = np.array([rng.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32) for rng in own])
+        children = [rng.spawn(1)[0] for rng in generators]
+        shifts = np.array([rng.integers(2, size=(dimension, BITS), dtype=np.uint32) for rng in children])
+        matrices = np.array([rng.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32) for rng in children])
         digits = _directions(dimension, max(1, (points - 1).bit_length())).astype(float)
         sums = matrices * np.tri(BITS, k=-1) @ digits + digits  # ones on the diagonal
         mixed = sums - 2.0 * np.floor(0.5 * sums)  # modulo 2
@@ -76,19 +76,17 @@ class ScrambledSobol:
 
     def points(self, first: int, count: int) -> np.ndarray:
         """Points `first` to `first` + `count` - 1, in [0, 1)."""
-        found = np.empty((*self._shift.shape, count), dtype=np.uint32)
-        found[..., 0] = self._shift
+        bits = np.empty((*self._shift.shape, count), dtype=np.uint32)
+        bits[..., 0] = self._shift
         gray = first ^ (first >> 1)  # Gray codes are linear: that of first + i is that of first with that of i
         for j in range(gray.bit_length()):
             if gray >> j & 1:
-                found[..., 0] ^= self._directions[..., j]
+                bits[..., 0] ^= self._directions[..., j]
         for j in range(count.bit_length() - 1):
             # The second half's Gray codes are those of the first half, backwards, with one more digit.
             size = 1 << j
-            np.bitwise_xor(
-                found[..., :size][..., ::-1], self._directions[..., j, None], out=found[..., size : 2 * size]
-            )
-        return found * 2.0**-BITS
+            np.bitwise_xor(bits[..., :size][..., ::-1], self._directions[..., j, None], out=bits[..., size : 2 * size])
+        return bits * 2.0**-BITS
 
 
 def scrambled_sobol(dimension: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -121,8 +121,8 @@ class Panel:
     @property
     def counts(self) -> bool:
         """Whether all values along the horizontal axis are whole numbers."""
-        found = self._along()
-        return not self.logx and not self.names and found.size > 0 and bool((found == np.round(found)).all())
+        values = self._along()
+        return not self.logx and not self.names and values.size > 0 and bool((values == np.round(values)).all())
 
     @property
     def span(self) -> float:
@@ -131,8 +131,8 @@ class Panel:
 
     def middle(self, axis: str) -> float | None:
         """The median of the layers' values along "x" or "y"; None where there are none."""
-        found = self._along(axis)
-        return float(np.median(found)) if found.size else None
+        values = self._along(axis)
+        return float(np.median(values)) if values.size else None
 
     def _along(self, axis: str = "x") -> np.ndarray:
         values = [np.ravel(np.asarray(getattr(layer, axis), float)) for layer in self.layers if hasattr(layer, axis)]
@@ -158,23 +158,23 @@ def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
     return names, [*signs, *(Points([np.nan], [np.nan], None, how, REFERENCE) for how in ways)]
 
 
-def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", dash: str = "solid") -> list[Line]:
+def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Line]:
     """A line for each value of a column."""
     lines = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         part = part.sort_values(x)
-        words = label(name) + suffix
-        lines.append(Line(part[x].to_numpy(float), part[y].to_numpy(float), words, colour(name, i), dash))
+        title = label(name) + suffix
+        lines.append(Line(part[x].to_numpy(float), part[y].to_numpy(float), title, colour(name, i)))
     return lines
 
 
-def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Points]:
+def measured(table: pd.DataFrame, x: str, y: str, by: str) -> list[Points]:
     """Means and standard errors over trials, for each value of a column."""
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         means = summarise(part, x, y).sort_values(x)
         at, mean, error = (means[column].to_numpy(float) for column in (x, "mean", "error"))
-        layers.append(Points(at, mean, error, label(name) + suffix, colour(name, i), marker(name)))
+        layers.append(Points(at, mean, error, label(name), colour(name, i), marker(name)))
     return layers
 
 

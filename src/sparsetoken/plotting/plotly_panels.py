@@ -99,7 +99,7 @@ def _heat(layer: Heat, panel: Panel) -> dict[str, Any]:
     low, high = layer.ends()
     matrix = np.asarray(layer.z, float)
     bar: dict[str, Any] = {"title": {"text": layer.label, "side": "right"}, "thickness": 12, "outlinewidth": 0}
-    words = [["" if not math.isfinite(v) else f"{v:.4g}" for v in line] for line in matrix]
+    texts = [["" if not math.isfinite(v) else f"{v:.4g}" for v in line] for line in matrix]
     if layer.log:  # colours are logarithmic, the text is not
         ticks = round_numbers(low, high)
         matrix, low, high = np.log10(matrix), float(np.log10(low)), float(np.log10(high))
@@ -109,7 +109,7 @@ def _heat(layer: Heat, panel: Panel) -> dict[str, Any]:
         "x": plain_list(layer.x),
         "y": plain_list(layer.y),
         "z": [plain_list(line) for line in matrix],
-        "text": words,
+        "text": texts,
         "zmin": low,
         "zmax": high,
         "colorscale": "RdBu" if layer.diverging else "Viridis",
@@ -124,12 +124,12 @@ def _hover(panel: Panel, layer: Any, error: bool = False) -> dict[str, Any]:
     """The text under the pointer: the layer's name, both values, the standard error."""
     head = f"<b>{_lowered(layer.label)}</b><br>" if layer.label else ""
     y = "%{y:.4g} ± %{customdata:.2g}" if error else "%{y:.4g}"
-    words: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     x = f"{panel.xlabel}: %{{x:.4g}}"
     if panel.names:
         nearest = np.clip(np.round(layer.x), 1, len(panel.names)).astype(int)
-        words["text"], x = [panel.names[place - 1] for place in nearest], "%{text}"
-    return words | {"hovertemplate": _lowered(f"{head}{x}<br>{panel.ylabel}: {y}<extra></extra>")}
+        extra["text"], x = [panel.names[place - 1] for place in nearest], "%{text}"
+    return extra | {"hovertemplate": _lowered(f"{head}{x}<br>{panel.ylabel}: {y}<extra></extra>")}
 
 
 def _scale(panel: Panel, axis: str) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def _scale(panel: Panel, axis: str) -> dict[str, Any]:
         elif axis == "x" and panel.counts and panel.span <= 10:  # further apart Plotly's own steps are whole numbers
             scale["dtick"] = 1
         return scale
-    found = [np.asarray(getattr(layer, axis), float) for layer in panel.layers if hasattr(layer, axis)]
-    positive = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in found] or [np.ones(1)])
+    arrays = [np.asarray(getattr(layer, axis), float) for layer in panel.layers if hasattr(layer, axis)]
+    positive = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in arrays] or [np.ones(1)])
     low, high = limits or (float(positive.min()), float(positive.max()))
     ticks = round_numbers(low, high)
     scale = {"type": "log", "tickvals": ticks, "ticktext": [plain_number(v) for v in ticks]}

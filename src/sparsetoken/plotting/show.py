@@ -60,9 +60,9 @@ def draw_shares(ax: Any, names: list[str], values: Iterable[float], errors: Iter
     top = max((v + 2 * e for v, e in points if math.isfinite(v)), default=0.0)
     for place, (value, error), colour in zip(places, points, listed, strict=True):
         ax.errorbar([value], [place], xerr=[2 * error], fmt="o", capsize=3, color=colour, clip_on=False)
-        words = f"{value:.4g}" if value >= 1e-6 else "0"
+        text = f"{value:.4g}" if value >= 1e-6 else "0"
         side = "left" if value < 0.05 * top else "center"  # at the edge, words in the middle would cross the axis
-        ax.annotate(words, (value, place), xytext=(0, 7), textcoords="offset points", ha=side, fontsize=8)
+        ax.annotate(text, (value, place), xytext=(0, 7), textcoords="offset points", ha=side, fontsize=8)
     ax.set_yticks(list(places), names)
     ax.set_ylim(-0.6, len(names) - 0.3)
     ax.set_xlim(0, 1.1 * top if top > 0 else 1.0)

@@ -74,10 +74,10 @@ def _known(name: Any) -> str:
 
 def colour(name: Any, place: int = 0) -> str:
     """The classifier's colour, or the spare one at `place` for anything else."""
-    known = _known(name).removeprefix("fresh_")
-    known = _AS_CLASSIFIERS.get(known, known)
-    place = _LEARNT.index(known) if known in _LEARNT else place
-    kind, _, rest = known.partition(":")
+    canonical = _known(name).removeprefix("fresh_")
+    canonical = _AS_CLASSIFIERS.get(canonical, canonical)
+    place = _LEARNT.index(canonical) if canonical in _LEARNT else place
+    kind, _, rest = canonical.partition(":")
     return COLOURS.get(rest if kind in _QUALIFIED else kind, OTHER_COLOURS[place % len(OTHER_COLOURS)])
 
 
@@ -93,16 +93,16 @@ def marker(name: Any) -> str:
 
 def label(name: Any) -> str:
     """The classifier's name in words."""
-    known = _known(name)
-    if known in CLASSIFIERS or known.startswith(("elementwise:", "heads:")):
-        return classifier(known).label
-    kind, _, rest = known.partition(":")
+    canonical = _known(name)
+    if canonical in CLASSIFIERS or canonical.startswith(("elementwise:", "heads:")):
+        return classifier(canonical).label
+    kind, _, rest = canonical.partition(":")
     if rest and kind in _QUALIFIED:
         return f"{label(rest)}, {_QUALIFIED[kind]}"
     if rest and kind in ("products", "fresh_products"):
-        words = {"0": "labelled mean", "1": "two steps"}.get(rest, f"{rest} products")
-        return f"{words}, fresh bags" if kind == "fresh_products" else words
-    return OTHER_LABELS.get(known, str(name))
+        meaning = {"0": "labelled mean", "1": "two steps"}.get(rest, f"{rest} products")
+        return f"{meaning}, fresh bags" if kind == "fresh_products" else meaning
+    return OTHER_LABELS.get(canonical, str(name))
 
 
 MOST_POWERS = 6  # of ten that are labelled on an axis: with 100,000 among them, more touch each other
@@ -137,4 +137,4 @@ def in_lines(name: str, width: int = 12) -> str:
 
 def with_indices(text: str, before: str, after: str) -> str:
     """The text with the letter after an underscore (η_b) lowered: `before` and `after` stand around it."""
-    return _INDEX.sub(lambda found: f"{before}{found[1]}{after}", text)
+    return _INDEX.sub(lambda match: f"{before}{match[1]}{after}", text)

@@ -19,6 +19,7 @@ from ..losses import Loss
 from ..results import cosine_of
 from ..task import Task
 from ..training import Training
+from ..trajectories import mistakes
 from .readout import Measures, TrainedReadout, fit_readout, summarised
 from .samplers.drawn_bags import draw_bags, sample_count
 from .samplers.reduced import BLOCK_TOKENS
@@ -218,4 +219,4 @@ class TensorHeadsTrial(HeadsTrial):
     def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
         data, scale = self.data(test.bags, test.samples, self.seed, "_test"), self.scale_at(test)
         scores = data.collect(lambda tokens: self.feature(tokens, scale) @ readout.w) + readout.bias + test.bias_shift
-        return float(np.mean(scores * data.truth <= 0.0))
+        return float(mistakes(scores, data.truth).mean())

@@ -130,8 +130,8 @@ class RealNoise(TokenNoise):
         if not isinstance(replace, bool):
             raise rejection("replace", replace, "true or false")
         share = real_number("test_share", test_share, 0.0, 1.0, open_low=True, open_high=True)
-        given = Bags(bags)
-        self.bags = given.with_tokens(standardised(given.tokens, standardise))
+        raw = Bags(bags)
+        self.bags = raw.with_tokens(standardised(raw.tokens, standardise))
         self.standardise, self.tokens, self.replace, self.name = standardise, tokens, replace, name
         self.test_share, self.dimension = share, self.bags.n_features
 
@@ -158,18 +158,18 @@ class RealNoise(TokenNoise):
 
     def _groups(self, purpose: str, chosen: np.ndarray, length: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Rows of tokens, bag by bag: of the chosen bags with enough tokens, or of bags made of all their tokens."""
-        found = [self._rows(bag) for bag in chosen]
+        groups = [self._rows(bag) for bag in chosen]
         if self.tokens == "mixed":
-            rows = rng.permutation(np.concatenate([np.empty(0, int), *found]))
-            found = [rows[k : k + length] for k in range(0, len(rows) - length + 1, length)]
+            rows = rng.permutation(np.concatenate([np.empty(0, int), *groups]))
+            groups = [rows[k : k + length] for k in range(0, len(rows) - length + 1, length)]
         else:
-            found = [rows for rows in found if len(rows) >= length]
-        if not found:
+            groups = [rows for rows in groups if len(rows) >= length]
+        if not groups:
             raise ValueError(
                 f"noise has no bags of {length} tokens for the {purpose.strip('_')}: give more or longer bags, a smaller "
                 "length, or mixed tokens"
             )
-        return found
+        return groups
 
     def _source(self, dataset: str, groups: list[np.ndarray], demand: Demand) -> tuple[int, TokenDraw]:
         """How many bags a data set has, and what draws them."""

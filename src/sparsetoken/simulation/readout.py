@@ -28,6 +28,7 @@ from ..laws.signals import draw_places, subset_law
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
 from ..task import Task
+from ..trajectories import mistakes
 from .samplers import reduced
 from .samplers.drawn_bags import DrawnBags, draw_bags
 
@@ -60,7 +61,7 @@ def fit_readout(x: Any, y: np.ndarray, ridge: float, loss: str | Loss, device: A
     fit = fit_erm(x, y, ridge, loss, device="numpy" if device is None else "auto")
     with working_on(device):
         z = np.asarray(x @ fit.coef) + fit.bias
-    train_error = float(np.mean(z * y <= 0.0))  # a score of zero counts as a mistake
+    train_error = float(mistakes(z, y).mean())
     train_loss = float(get_loss(loss).value(z, y).mean())
     return TrainedReadout(fit.coef, fit.bias, train_loss, train_error, fit.stopped, fit.gradient_norm, fit.converged)
 
@@ -126,7 +127,7 @@ def _side_by_side(parts: Sequence[tuple[float, ScoreLaw]]) -> ScoreLaw:
 
 def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measures:
     """Measures from scores of test bags, each of which was scored with and without the signal."""
-    missed, false = positive <= 0.0, negative > 0.0
+    missed, false = mistakes(positive, 1.0), mistakes(negative, -1.0)
     below, above = shares_beaten(positive, negative), shares_beaten(negative, positive)
     shares = {
         "test_error": prevalence * missed + (1.0 - prevalence) * false,

@@ -110,31 +110,31 @@ def simulate(
     return result
 
 
-def _check_task(task: Task, known: Classifier, source: TokenSource) -> None:
+def _check_task(task: Task, chosen: Classifier, source: TokenSource) -> None:
     """Raise ValueError where bags that differ are not served."""
     source.check_task(task)
-    if known.heads is None:
-        FeatureMap(known.name).check(task)
+    if chosen.heads is None:
+        FeatureMap(chosen.name).check(task)
     else:
         task.require_plain("several heads")
 
 
-def _check_schedule(schedule: str, known: Classifier) -> None:
-    if known.heads is not None and schedule != "staged":
+def _check_schedule(schedule: str, chosen: Classifier) -> None:
+    if chosen.heads is not None and schedule != "staged":
         raise ValueError(f"several heads are trained by the schedule 'staged', not {schedule!r}")
-    if schedule == "joint" and known.weighting is not None:
-        raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {known.name!r}")
+    if schedule == "joint" and chosen.weighting is not None:
+        raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {chosen.name!r}")
 
 
 def _numbers_held(
-    trial: type[Trial], task: Task, training: Training, d: int, known: Classifier, counts: tuple[int, int]
+    trial: type[Trial], task: Task, training: Training, d: int, chosen: Classifier, counts: tuple[int, int]
 ) -> float:
     """About how many numbers one trial holds at once: a dozen per bag, some vectors, the tokens of a bag, features twice."""
     (n0, n1), length = counts, task.longest
     held = 12.0 * (n0 + n1) + 8.0 * d + 10.0 * length * (d if trial.sampler == "tensor" else 1)
     if training.schedule == "joint" and n0:
         return held + descent_numbers(trial.sampler, n0 * length, d, 2, training.steps)
-    width = d * (length if known.name == "vectorized" else known.heads or 1)
+    width = d * (length if chosen.name == "vectorized" else chosen.heads or 1)
     if trial is ReducedTrial:  # with fewer bags than dimensions features come in a basis of as many coordinates
         width = min(width, n1 + length)
     if trial is ReusedTrial:
@@ -142,31 +142,31 @@ def _numbers_held(
     return held + 2.0 * n1 * width
 
 
-def _sample_counts(training: Training, d: int, known: Classifier) -> tuple[int, int]:
+def _sample_counts(training: Training, d: int, chosen: Classifier) -> tuple[int, int]:
     """(n0, n1): bags of the two steps, 0 for models without a query, and bags of the readout."""
-    if known.heads is not None:
-        per_head = sample_count("alpha0 per head", training.alpha0 / known.heads, d)
-        return known.heads * per_head, sample_count("alpha1", training.alpha1, d)
-    n0 = sample_count("alpha0", training.alpha0, d) if known.has_query else 0
+    if chosen.heads is not None:
+        per_head = sample_count("alpha0 per head", training.alpha0 / chosen.heads, d)
+        return chosen.heads * per_head, sample_count("alpha1", training.alpha1, d)
+    n0 = sample_count("alpha0", training.alpha0, d) if chosen.has_query else 0
     if training.schedule == "reuse":
         return n0, sample_count("alpha0", training.alpha0, d)
-    if training.schedule == "joint" and known.has_query:
+    if training.schedule == "joint" and chosen.has_query:
         n = sample_count("alpha0 + alpha1", training.alpha0 + training.alpha1, d)
         return n, n
     n1 = sample_count("alpha1", training.alpha1, d)
-    return n0, n1 + (round(training.alpha0 * d) if training.equal_samples and not known.has_query else 0)
+    return n0, n1 + (round(training.alpha0 * d) if training.equal_samples and not chosen.has_query else 0)
 
 
-def _trial_class(device: str, known: Classifier, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
+def _trial_class(device: str, chosen: Classifier, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
     """The trial class for the classifier, the sampler, the schedule, the noise and JAX's device ("" for NumPy)."""
     placed = wanted_device(device) if device else None
-    served = sampler == "reduced" and schedule == "staged" and known.name != "vectorized" and known.heads is None
+    served = sampler == "reduced" and schedule == "staged" and chosen.name != "vectorized" and chosen.heads is None
     if placed is not None and device != "auto" and not (served and source.white):
         raise ValueError(
             f"sampler 'reduced:{device}' serves white Gaussian noise, the staged schedule and models other than vectorized "
             "and heads"
         )
-    if known.heads is not None:
+    if chosen.heads is not None:
         return TensorHeadsTrial if sampler == "tensor" else ReducedHeadsTrial
     if sampler == "tensor":
         return TensorTrial
@@ -174,4 +174,4 @@ def _trial_class(device: str, known: Classifier, sampler: str, schedule: str, so
         return ColouredTrial
     if placed is not None and served:
         return type("_PlacedTrial", (DeviceTrial,), {"device": placed})
-    return ReusedTrial if schedule == "reuse" and known.has_query else ReducedTrial
+    return ReusedTrial if schedule == "reuse" and chosen.has_query else ReducedTrial

@@ -134,10 +134,8 @@ class JointObjective:
 
     def minimised(self, start: np.ndarray) -> tuple[np.ndarray, float]:
         """The end of L-BFGS from a start, and the largest entry of the gradient there."""
-        found, _ = minimise_together(
-            self.objective, start[None, :], tolerance=1e-13, iterations=3000
-        )  # only the end matters
-        return found[0], float(np.abs(self.objective(found, np.zeros(1))[1]).max())
+        ends, _ = minimise_together(self.objective, start[None, :], tolerance=1e-13, iterations=3000)
+        return ends[0], float(np.abs(self.objective(ends, np.zeros(1))[1]).max())
 
     def trace(self, theta: np.ndarray, bias: float, seed: int) -> np.ndarray:
         """V = (1/n) Tr_d of the inverse Hessian in Theta, (r, r), by random signs."""

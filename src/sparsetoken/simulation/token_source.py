@@ -40,14 +40,14 @@ class TokenSource:
 
     def dimension(self, d: Any) -> Any:
         """d, checked against the dimension that noise, covariance or signal have; or, for None, that dimension."""
-        for name, own in (
+        for name, size in (
             ("the number of the noise's features", None if self.noise is None else self.noise.dimension),
             ("the covariance's dimension", None if self.spectrum is None else self.spectrum.dimension),
             ("the number of the signal's coordinates", None if self.signal is None else len(self.signal)),
         ):
-            if own is not None and d is not None and d != own:
-                raise ValueError(f"d must be {name} ({own}) or None, got {d!r}")
-            d = own if d is None else d
+            if size is not None and d is not None and d != size:
+                raise ValueError(f"d must be {name} ({size}) or None, got {d!r}")
+            d = size if d is None else d
         return d
 
     @property
@@ -55,13 +55,13 @@ class TokenSource:
         """Whether the noise is white and Gaussian, with a signal in a random direction."""
         return self.noise is None and self.spectrum is None and self.signal is None and self.signals is None
 
-    def check(self, sampler: str, schedule: str, known: Classifier) -> None:
+    def check(self, sampler: str, schedule: str, chosen: Classifier) -> None:
         """Raise ValueError where these tokens are not served."""
-        if known.heads is not None and (self.noise is not None or self.spectrum is not None):
-            raise ValueError(f"model {known.name!r} is simulated in white Gaussian noise, not in {self.name} noise")
-        if self.signals is not None and known.heads is None:
+        if chosen.heads is not None and (self.noise is not None or self.spectrum is not None):
+            raise ValueError(f"model {chosen.name!r} is simulated in white Gaussian noise, not in {self.name} noise")
+        if self.signals is not None and chosen.heads is None:
             raise ValueError(
-                f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {known.name!r}"
+                f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {chosen.name!r}"
             )
         if sampler == "tensor":
             return
@@ -69,7 +69,7 @@ class TokenSource:
             raise ValueError("several signals need every token: use sampler 'tensor', not 'reduced'")
         if self.noise is not None:
             raise ValueError(f"noise {self.noise.name!r} needs every token: use sampler 'tensor', not 'reduced'")
-        if self.spectrum is not None and (known.name == "vectorized" or schedule != "staged"):
+        if self.spectrum is not None and (chosen.name == "vectorized" or schedule != "staged"):
             raise ValueError(
                 "in coloured noise the sampler 'reduced' serves the schedule 'staged' and models other than vectorized: "
                 "use 'tensor'"
@@ -123,9 +123,9 @@ def _direction(signal: Any) -> np.ndarray | None:
     if signal is None:
         return None
     try:
-        given = np.array(signal, dtype=np.float64)
+        direction = np.array(signal, dtype=np.float64)
     except (TypeError, ValueError):
-        given = np.empty(0)
-    if given.ndim != 1 or not np.isfinite(given).all() or not given.any():
+        direction = np.empty(0)
+    if direction.ndim != 1 or not np.isfinite(direction).all() or not direction.any():
         raise rejection("signal", signal, "a list of finite numbers, not all zero")
-    return given / np.linalg.norm(given)
+    return direction / np.linalg.norm(direction)

@@ -104,10 +104,9 @@ def simulate_trajectory(
     path = train(task, model, stages, d, seed, sampler, loss, start)
     trained = perf_counter()
     fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)
-    found = fresh.measures(path.overlap[which], path.gram[which], path.bias[which])
     measured = {
         name: (at_steps(value, which, entries), at_steps(error, which, entries))
-        for name, (value, error) in found.items()
+        for name, (value, error) in fresh.measures(path.overlap[which], path.gram[which], path.bias[which]).items()
     }
     seconds = {"training": trained - began, "testing": perf_counter() - trained}
     bags = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)

@@ -22,6 +22,7 @@ from ..results import ClassifierResult, directions_of_readout
 from ..schedules import expand
 from ..task import Task
 from ..training import Training
+from ..trajectories import mistakes
 from .noise import Demand, TokenDraw
 from .readout import FeatureMap, Measures, TrainedReadout, coloured_measures, counted_measures, fit_readout
 from .samplers import TensorData
@@ -381,7 +382,7 @@ class TensorTrial(ColouredTrial):
 
     def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
         data = self.data(test.bags, test.samples, "_test", self._test_tokens(test, test.samples)[1])
-        return float(np.mean(self.scores(data, readout, test) * data.truth <= 0.0))
+        return float(mistakes(self.scores(data, readout, test), data.truth).mean())
 
     def _test_tokens(self, test: Deployment, count: int | None) -> tuple[int, TokenDraw | None]:
         demands = {**self.demands, "_test": Demand(count, test.bags.longest)}

@@ -42,16 +42,16 @@ def minimise(problem: FitProblem, start: FitPoint, tolerance: float) -> Solution
     at_rest = not problem.endless or not start.v[:-1].any()
     if at_rest and _at_rounding(problem, start, 2.0):
         return Solution(start, "precision")
-    found = Solution(start, GOING)
+    solution = Solution(start, GOING)
     # Without a ridge the Hessian may be singular, and L-BFGS runs to the end, unless there may be no minimum.
     newton_helps = newton_possible and (problem.ridge > 0.0 or problem.endless)
     if not one_system:
-        found = lbfgs(problem, start, tolerance, impatient=newton_helps)
-    if found.stopped == GOING and newton_possible:
-        found = newton(problem, found, tolerance)
-    if found.stopped == GOING:
-        found = replace(found, stopped="precision" if _at_rounding(problem, found.point) else "stalled")
-    return found
+        solution = lbfgs(problem, start, tolerance, impatient=newton_helps)
+    if solution.stopped == GOING and newton_possible:
+        solution = newton(problem, solution, tolerance)
+    if solution.stopped == GOING:
+        solution = replace(solution, stopped="precision" if _at_rounding(problem, solution.point) else "stalled")
+    return solution
 
 
 def newton_price(problem: FitProblem, z: np.ndarray) -> float:

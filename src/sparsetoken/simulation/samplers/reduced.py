@@ -112,7 +112,7 @@ def draw_statistics(
     """T, S and kappa (n,) of bags, and the generator for further draws."""
     rng = stream(seed, "features")
     n, rho = len(bags), bags.task.correlation
-    own = math.sqrt(1.0 - rho)
+    individual = math.sqrt(1.0 - rho)
     shared = math.sqrt(rho) * stream(seed, "shared1").standard_normal(n) if rho else np.zeros(n)
     along, across, scale = np.empty(n), np.empty(n), np.empty(n)
     for rows, kind in bags.by_kind():
@@ -121,8 +121,8 @@ def draw_statistics(
         for first in range(0, len(index), block):
             which = index[first : first + block]
             t = rng.standard_normal((len(which), kind.length))
-            if own != 1.0:
-                t *= own
+            if individual != 1.0:
+                t *= individual
             # Signal tokens come first: their places do not matter to a sum over tokens.
             t[bags.carries[which], : kind.sparsity] += cosine * kind.strength
             T, S, kappa = seen_statistics(
