@@ -149,7 +149,8 @@ def law_from_samples(positive, negative, prevalence: float) -> Law:
     for rows, label in zip(classes, ("positive", "negative")):
         if len(rows) < 2 * groups:
             raise ValueError(f"{label} must have at least {2 * groups} draws for error bars, got {len(rows)}")
-    return law_of_population(Population(*(_grouped(rows, groups) for rows in classes), pi), name="samples")
+    population = Population(_grouped(classes[0], groups), _grouped(classes[1], groups), pi)
+    return law_of_population(population, name="samples")
 
 
 def law_of_population(

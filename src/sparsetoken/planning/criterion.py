@@ -141,9 +141,9 @@ class Criterion:
     def losses_at(self, x: np.ndarray, population: Population) -> np.ndarray:
         """Losses of readouts, rows (m_q, m_u, log nu, b, log V) of x, on a population: (readouts, replicates)."""
         rows = []
-        for one in x:
+        for readout in x:
             positive, negative = (
-                ScoreLaw(*score_law(one, c), c.weight) for c in (population.positive, population.negative)
+                ScoreLaw(*score_law(readout, c), c.weight) for c in (population.positive, population.negative)
             )
             cut = 0.0 if self.kind == "error" else None  # as trained
             rows.append(self._of_mixtures(positive, negative, population.prevalence, cut))

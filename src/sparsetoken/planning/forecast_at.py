@@ -42,10 +42,10 @@ def averaged_readout(
 ) -> tuple[Measured, np.ndarray]:
     """A readout on n bags, averaged over the realised share of positives, and its fixed point as a start for neighbours."""
     shares = 129 if criterion.kind == "error" else SHARES  # the bias decides about the error as trained
-    found = readouts_at_shares(law, n, alpha, training.ridge, training.loss, near, shares)
-    losses = found.weights @ criterion.losses_at(found.x, found.population)  # one per replicate
-    error = max(found.standard_error, standard_error(losses, alone=0.0))
-    return Measured(float(losses.mean()), error), found.start
+    readouts = readouts_at_shares(law, n, alpha, training.ridge, training.loss, near, shares)
+    losses = readouts.weights @ criterion.losses_at(readouts.x, readouts.population)  # one per replicate
+    error = max(readouts.standard_error, standard_error(losses, alone=0.0))
+    return Measured(float(losses.mean()), error), readouts.start
 
 
 @dataclass(frozen=True)

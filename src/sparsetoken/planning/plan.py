@@ -167,19 +167,19 @@ class Plan(Shown):
         losses = {row.learner: self.loss(row.learner) for row in self.expected if row.kind != "limit"}
         best = min(losses.values())
         if best > 0.98 * chance:
-            words = "No learner beats chance here: take more bags or a stronger signal."
+            sentence = "No learner beats chance here: take more bags or a stronger signal."
         elif pooled <= (1 + ADVANTAGE) * best:
-            words = "Use the pooled classifier: no learner is notably better here."
+            sentence = "Use the pooled classifier: no learner is notably better here."
         elif attention <= (1 + ADVANTAGE) * best or losses.get("message_passing", attention) >= attention:
-            words = "Use attention with the settings below."
+            sentence = "Use attention with the settings below."
         else:
-            words = "Use message passing (MessagePassingClassifier)"
-            words += "." if attention > 0.98 * chance else ", or attention with the settings below."
+            sentence = "Use message passing (MessagePassingClassifier)"
+            sentence += "." if attention > 0.98 * chance else ", or attention with the settings below."
         if self.target is None:
-            return words
+            return sentence
         aim = self.criterion.shown(self.target)
         met = [NAMES[learner] for learner, loss in losses.items() if loss <= aim]
-        return f"{words} The target of {self.target:g} is met by {' and '.join(met) if met else 'no learner'}."
+        return f"{sentence} The target of {self.target:g} is met by {' and '.join(met) if met else 'no learner'}."
 
     @property
     def rule_of_thumb(self) -> str:
@@ -187,16 +187,16 @@ class Plan(Shown):
         if self.task.differing is not None:
             return ""
         by = {"two steps": "products:1", "a spectral start": "eigenvector"}
-        found = ladder(self.task, self.alpha, list(by.values()), over={"length": [self.task.longest]}, find="alpha")
-        needed = {name: self.d * float(found.needed[method][0]) for name, method in by.items()}
+        needs = ladder(self.task, self.alpha, list(by.values()), over={"length": [self.task.longest]}, find="alpha")
+        needed = {name: self.d * float(needs.needed[method][0]) for name, method in by.items()}
         if not all(map(math.isfinite, needed.values())):
             return ""
-        words = ", ".join(
+        parts = ", ".join(
             f"{name} need{'s' * (name != 'two steps')} about {float(f'{n:.2g}'):,.0f} bags"
             for name, n in needed.items()
         )
         return (
-            f"Rule of thumb: to find the signal's direction (cosine 1/2) {words} "
+            f"Rule of thumb: to find the signal's direction (cosine 1/2) {parts} "
             "(for long bags 0.6 d L/(π(1-π)R²θ³) and 1.3 d L/(π(1-π)R²θ⁴))."
         )
 
@@ -266,8 +266,10 @@ class Plan(Shown):
         lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in self.slopes]
         if self.answers:
             lines += ["", "Questions" if self.target is None else f"Questions (target {self.target:.3g})"]
-            for words in dict.fromkeys(answer.words for answer in self.answers):  # some are the same for all learners
-                lines += textwrap.wrap(words, 80, initial_indent="  - ", subsequent_indent="    ")
+            for sentence in dict.fromkeys(
+                answer.words for answer in self.answers
+            ):  # some are the same for all learners
+                lines += textwrap.wrap(sentence, 80, initial_indent="  - ", subsequent_indent="    ")
         if self.hard:
             note = "Hard phase: the Bayes limit is possible in principle, but no known fast method reaches it here."
             lines += ["", *textwrap.wrap(note, 80)]
@@ -277,8 +279,8 @@ class Plan(Shown):
 def _described(task: Task) -> str:
     """The task's parameters; label noise, contamination and correlation where there are any."""
     extra = {name.replace("_", " "): getattr(task, name) for name in NEUTRAL_FIELDS}
-    words = "".join(f", {name} {value:g}" for name, value in extra.items() if value)
-    return f"R = {task.sparsity:g}, θ = {task.strength:.4g}, π = {task.prevalence:.4g}{words}"
+    extras = "".join(f", {name} {value:g}" for name, value in extra.items() if value)
+    return f"R = {task.sparsity:g}, θ = {task.strength:.4g}, π = {task.prevalence:.4g}{extras}"
 
 
 def _short(row: Expected, criterion: Criterion) -> str:
@@ -356,29 +358,29 @@ def plan(
     judged = Criterion.of(criterion)
     aim = None if target is None else judged.target_loss(target, task.prevalence)
     wanted = _checked_questions(questions, aim)
-    say = progress or (lambda words: None)
+    report = progress or (lambda words: None)
     outlook, alpha = Outlook(judged, loss, d), n / d
     expected = []
     for learner in learners_of(task):
-        say(f"{NAMES[learner]} at n = {n:,}")
+        report(f"{NAMES[learner]} at n = {n:,}")
         expected.append(expected_of(outlook, learner, task, alpha))
     settings = outlook.settings("attention", task, alpha, thorough=True)
-    say("sensitivity")
+    report("sensitivity")
     slopes = sensitivities(task, settings.training, judged, d)
     answers: list[Answer] = []
     if aim is not None:
         question = Question(outlook, task, n, aim)
         if "samples" in wanted:
-            say("bags needed for the target")
+            report("bags needed for the target")
             answers += all_samples_needed(question, alpha)
         for unknown, extreme in (("strength", "weakest"), ("length", "longest")):
             if unknown in wanted:
-                say(f"{extreme} {unknown} for the target")
+                report(f"{extreme} {unknown} for the target")
                 answers.append(ask(unknown, question))
     if CROSSING in wanted:
-        say("where attention beats pooling")
+        report("where attention beats pooling")
         answers.append(attention_over_pooling(outlook, task, alpha))
-    curve = _curve(outlook, task, n, d, say) if CURVE in wanted else []
+    curve = _curve(outlook, task, n, d, report) if CURVE in wanted else []
     hard = outlook.bayes(task, alpha).hard
     return Plan(
         task, n, d, judged, target, settings, tuple(expected), hard, tuple(answers), tuple(slopes), tuple(curve)

@@ -148,8 +148,8 @@ class LedgerRow:
 
 def verdict_counts(rows: Iterable[LedgerRow]) -> dict[str, int]:
     """Verdict -> number of claims, for the verdicts that occur."""
-    found = [row.judgement.verdict for row in rows]
-    return {verdict: found.count(verdict) for verdict in VERDICTS if verdict in found}
+    verdicts = [row.judgement.verdict for row in rows]
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
 
 
 def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> list[LedgerRow]:
@@ -199,7 +199,7 @@ def range_tested(tables: Iterable[Any]) -> str:
     """The bags, samples and dimensions in tables, of those simulated if any was: "L = 10; α from 0.5 to 8; d = 150, 300"."""
     read = [table for table in tables if len(table)]
     read = [table for table in read if "d" in table] or read
-    words = []
+    ranges = []
     for column in ("length", "test_length", "alpha0", "alpha1", "alpha", "d"):
         used = [table for table in read if column in table]
         if column == "alpha1":  # the two steps alone do not depend on it
@@ -209,8 +209,8 @@ def range_tested(tables: Iterable[Any]) -> str:
         if values:
             several = f" from {values[0]:g} to {values[-1]:g}"
             listed = " = " + ", ".join(f"{v:g}" for v in values) if len(values) < 4 else several
-            words.append(SYMBOLS.get(column, column) + listed)
-    return "; ".join(words) + ("" if any("d" in table for table in read) or not words else "; theory")
+            ranges.append(SYMBOLS.get(column, column) + listed)
+    return "; ".join(ranges) + ("" if any("d" in table for table in read) or not ranges else "; theory")
 
 
 def attempt(what: str, make: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
@@ -224,8 +224,8 @@ def attempt(what: str, make: Callable[..., Any], *arguments: Any) -> tuple[Any, 
     except Exception as error:
         if os.environ.get("SPARSETOKEN_DEBUG"):
             raise
-        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        return None, f"{what}: {' '.join(words.split())}"
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return None, f"{what}: {' '.join(reason.split())}"
 
 
 def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:

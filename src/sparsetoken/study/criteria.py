@@ -159,8 +159,8 @@ class NamedCriterion(NamedTuple):
 
 def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
     """A criterion written as data (study files): agreement, slope or below; see docs/studies.md."""
-    given = dict(parameters)
-    kind = given.pop("kind", None)
+    arguments = dict(parameters)
+    kind = arguments.pop("kind", None)
     makers: dict[str, Callable[..., NamedCriterion]] = {
         "agreement": agreement_criterion,
         "slope": slope_criterion,
@@ -169,12 +169,12 @@ def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
     if kind not in makers:
         raise ValueError(f"criterion kind must be one of {', '.join(makers)}, got {kind!r}")
     taken, types = inspect.signature(makers[kind]).parameters, get_type_hints(makers[kind])
-    missing = [name for name, p in taken.items() if p.default is p.empty and name not in given]
-    unknown = [name for name in given if name not in taken]
+    missing = [name for name, p in taken.items() if p.default is p.empty and name not in arguments]
+    unknown = [name for name in arguments if name not in taken]
     if missing or unknown:
         wrong = f"needs {', '.join(missing)}" if missing else f"has no {', '.join(map(repr, unknown))}"
         raise ValueError(f"criterion {kind!r} {wrong}; it takes {', '.join(taken)}")
-    return makers[kind](**{name: of_type(types[name], value, name) for name, value in given.items()})
+    return makers[kind](**{name: of_type(types[name], value, name) for name, value in arguments.items()})
 
 
 def agreement_criterion(
@@ -214,8 +214,8 @@ def slope_criterion(
         if len(means) < 2 or (means["mean"] <= 0).any():
             raise NotJudgeable(f"{value} must be positive at two points or more for a slope")
         errors = means["error"] / means["mean"]
-        known = bool(np.isfinite(errors).all() and (errors > 0).all())
-        fit = fit_line(np.log(means[x]), np.log(means["mean"]), errors if known else None)
+        weighted = bool(np.isfinite(errors).all() and (errors > 0).all())
+        fit = fit_line(np.log(means[x]), np.log(means["mean"]), errors if weighted else None)
         return judge_slope(fit, slope, resolution)
 
     return NamedCriterion(criterion, ((table, (x, value, *where)),))

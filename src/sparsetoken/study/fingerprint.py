@@ -105,14 +105,14 @@ def _is_users(path: Path) -> bool:
 @cache
 def _users_files(source: Path) -> tuple[Path, ...]:
     """A user's file and those of the user's modules that it imports, directly or through others."""
-    found: set[Path] = set()
+    seen: set[Path] = set()
     waiting = [source]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in seen:
+            seen.add(path)
             waiting += [file for name in _imported(path) for file in _files_of(name)]
-    return tuple(sorted(found))
+    return tuple(sorted(seen))
 
 
 def _imported(path: Path) -> set[str]:

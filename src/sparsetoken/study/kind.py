@@ -179,9 +179,9 @@ class TrialKind:
             self.check(full)
         return full
 
-    def _value(self, name: str, annotation: Any, default: Any, given: Mapping[str, Any]) -> Any:
-        if name in given:
-            return of_type(annotation, given[name], name)
+    def _value(self, name: str, annotation: Any, default: Any, values: Mapping[str, Any]) -> Any:
+        if name in values:
+            return of_type(annotation, values[name], name)
         if default is inspect.Parameter.empty or default is MISSING:
             raise ValueError(f"trial kind {self.name!r} needs {name!r}")
         return plain(default, name)
@@ -199,8 +199,8 @@ class TrialKind:
             flat["seed"] = stream_seed(self.name, arguments)
         nested = {}
         for name, kind in self.groups.items():
-            own = {part: flat.pop(part) for part in _field_names(kind)}
-            nested[name] = kind.from_dict(own) if name in _DESCRIPTIONS else kind(**own)
+            parts = {part: flat.pop(part) for part in _field_names(kind)}
+            nested[name] = kind.from_dict(parts) if name in _DESCRIPTIONS else kind(**parts)
         result = plain(self.function(**nested, **flat), f"result of {self.name!r}")
         for row in result if isinstance(result, list) else [result]:
             if not isinstance(row, dict):
@@ -216,9 +216,9 @@ class TrialKind:
 
     def has_column(self, column: str) -> bool:
         """Whether a table of its trials has that column: an argument, or a result; True where results are not known."""
-        known = {*self.table_columns, *(self.columns or ())}
+        names = {*self.table_columns, *(self.columns or ())}
         any_direction = re.sub(r"\[[^\]]*\]", "[*]", column)  # overlap[q]_se -> overlap[*]_se
-        return self.columns is None or column in known or any_direction in known
+        return self.columns is None or column in names or any_direction in names
 
     @property
     def table_columns(self) -> list[str]:
@@ -229,8 +229,8 @@ class TrialKind:
 
 def code_of(kind: str, arguments: Mapping[str, Any]) -> str:
     """The fingerprint of the code behind a trial: its kind's, and that of the user's things that its arguments name."""
-    own = own_named_in(arguments)
-    return "+".join([get_kind(kind).code, *(f"{name}={thing_fingerprint(thing)}" for name, thing in own.items())])
+    things = own_named_in(arguments)
+    return "+".join([get_kind(kind).code, *(f"{name}={thing_fingerprint(thing)}" for name, thing in things.items())])
 
 
 def _field_names(kind: Any) -> list[str]:

@@ -141,7 +141,7 @@ class Store:
             raise StoreError(f"store {self.path} is damaged; move it away or restore a copy") from error
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
-            reason = next((words for code, words in _REASONS.items() if name.startswith(code)), str(error))
+            reason = next((text for code, text in _REASONS.items() if name.startswith(code)), str(error))
             raise StoreError(f"cannot {action} store {self.path}: {reason}") from error
 
     def __enter__(self) -> Store:

@@ -133,7 +133,7 @@ class Grid:
 
 def sized(**arguments: tuple[Any, ...]) -> Callable[[Callable[..., Sequence[Grid]]], dict[str, Sequence[Grid]]]:
     """Make the grids of every size with one function, from the arguments of each: `@sized(quick=(...), full=(...))`."""
-    return lambda make: {size: make(*given) for size, given in arguments.items()}
+    return lambda make: {size: make(*settings) for size, settings in arguments.items()}
 
 
 @dataclass(frozen=True)

@@ -50,39 +50,39 @@ def _from_python(path: Path) -> list[Study]:
         module = load_source(str(path.resolve()))
     except (Exception, SystemExit) as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
         raise ValueError(f"study file {path} cannot be imported: {type(error).__name__}: {error}") from error
-    found = getattr(module, "studies", None) or [getattr(module, "study", None)]
-    if not all(isinstance(study, Study) for study in found):
+    bound = getattr(module, "studies", None) or [getattr(module, "study", None)]
+    if not all(isinstance(study, Study) for study in bound):
         raise ValueError(f"study file {path} must bind a Study to `study`, or a list of them to `studies`")
-    return list(found)
+    return list(bound)
 
 
 def study_from_dict(content: Any) -> Study:
     """A study from plain data, checked to the last name (its trials are specified and validated here already)."""
     more = {"title": str, "question": str, "panels": list, "claims": list}
-    given = _fields("", content, {"name": str, "trials": list}, more)
-    grids = tuple(_grid(f"trials[{i}]", part) for i, part in enumerate(_not_empty("trials", given["trials"])))
+    entries = _fields("", content, {"name": str, "trials": list}, more)
+    grids = tuple(_grid(f"trials[{i}]", part) for i, part in enumerate(_not_empty("trials", entries["trials"])))
     tables = [grid.name for grid in grids]
     if len({(grid.name, grid.kind) for grid in grids}) > len(set(tables)):
         raise ValueError(f"tables of different kinds must have different names, got {', '.join(tables)}")
     for grid in grids:
         grid.trials()  # errors in a trial are reported now
-    known = {grid.name: get_kind(grid.kind) for grid in grids}
-    panels = [_panel(f"panels[{i}]", part, known) for i, part in enumerate(given.get("panels", []))]
+    kinds = {grid.name: get_kind(grid.kind) for grid in grids}
+    panels = [_panel(f"panels[{i}]", part, kinds) for i, part in enumerate(entries.get("panels", []))]
     return Study(
-        name=given["name"],
-        title=given.get("title", given["name"]),
-        question=given.get("question", ""),
+        name=entries["name"],
+        title=entries.get("title", entries["name"]),
+        question=entries.get("question", ""),
         grids={"quick": grids},
         draw=(lambda tables: [make(tables) for make in panels]) if panels else None,
-        claims=tuple(_claim(f"claims[{i}]", part, known) for i, part in enumerate(given.get("claims", []))),
+        claims=tuple(_claim(f"claims[{i}]", part, kinds) for i, part in enumerate(entries.get("claims", []))),
     )
 
 
 def _grid(where: str, content: Any) -> Grid:
     more = {"table": str, "fixed": Mapping, "grid": Mapping, "points": list, "repeats": object, "seed": object}
-    given = _fields(where, content, {"kind": str}, more)
-    axes = {name: _axis(f"{where}.grid.{name}", values) for name, values in given.get("grid", {}).items()}
-    fixed, points = given.get("fixed", {}), _not_empty(f"{where}.points", given.get("points", [{}]))
+    entries = _fields(where, content, {"kind": str}, more)
+    axes = {name: _axis(f"{where}.grid.{name}", values) for name, values in entries.get("grid", {}).items()}
+    fixed, points = entries.get("fixed", {}), _not_empty(f"{where}.points", entries.get("points", [{}]))
     for point in points:
         of_type(Mapping, point, f"{where}.points")
     # Points may override fixed values; an axis would override both.
@@ -92,29 +92,29 @@ def _grid(where: str, content: Any) -> Grid:
             raise ValueError(
                 f"{where}: {name} is in {hidden} and in grid, of which only the grid would count; give it once"
             )
-    table, repeats, seed = given.get("table", given["kind"]), given.get("repeats", 1), given.get("seed", 0)
-    return Grid(table, given["kind"], fixed, axes, points=points, repeats=repeats, first_seed=seed)
+    table, repeats, seed = entries.get("table", entries["kind"]), entries.get("repeats", 1), entries.get("seed", 0)
+    return Grid(table, entries["kind"], fixed, axes, points=points, repeats=repeats, first_seed=seed)
 
 
 def _axis(where: str, value: Any) -> list[Any]:
     if not isinstance(value, Mapping):
         return _not_empty(where, of_type(list, value, where))
-    given = _fields(where, value, {"from": object, "to": object, "count": object}, {"spacing": object})
-    spacing = given.get("spacing", "linear")
+    entries = _fields(where, value, {"from": object, "to": object, "count": object}, {"spacing": object})
+    spacing = entries.get("spacing", "linear")
     if spacing not in _SPACINGS:
         raise ValueError(f"{where}.spacing must be one of {', '.join(_SPACINGS)}, got {spacing!r}")
-    if not isinstance(given["count"], int) or not 1 <= given["count"] <= 100_000:
-        raise ValueError(f"{where}.count must be a whole number from 1 to 100000, got {given['count']!r}")
+    if not isinstance(entries["count"], int) or not 1 <= entries["count"] <= 100_000:
+        raise ValueError(f"{where}.count must be a whole number from 1 to 100000, got {entries['count']!r}")
     try:
-        return [float(v) for v in _SPACINGS[spacing](given["from"], given["to"], given["count"])]
+        return [float(v) for v in _SPACINGS[spacing](entries["from"], entries["to"], entries["count"])]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where} must run between two numbers: {error}") from error
 
 
-def _check_tables(where: str, given: Mapping[str, Any], tables: Mapping[str, TrialKind]) -> None:
+def _check_tables(where: str, entries: Mapping[str, Any], tables: Mapping[str, TrialKind]) -> None:
     for name in ("table", "theory"):
-        if name in given and given[name] not in tables:
-            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {given[name]!r}")
+        if name in entries and entries[name] not in tables:
+            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {entries[name]!r}")
 
 
 def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names: Sequence[str]) -> None:
@@ -127,36 +127,36 @@ def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names
 
 def _panel(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Callable[[Tables], Panel]:
     texts = dict.fromkeys(("title", "theory", "by", "xlabel", "ylabel"), str)
-    given = _fields(where, content, {"table": str, "x": str, "y": str}, {**texts, "logx": bool, "logy": bool})
-    _check_tables(where, given, tables)
-    x, y, by = given["x"], given["y"], given.get("by")
+    entries = _fields(where, content, {"table": str, "x": str, "y": str}, {**texts, "logx": bool, "logy": bool})
+    _check_tables(where, entries, tables)
+    x, y, by = entries["x"], entries["y"], entries.get("by")
     columns = [column for column in (x, y, by) if column]
     for name in ("table", "theory"):
-        if name in given:
-            _check_columns(where, tables, given[name], columns)
+        if name in entries:
+            _check_columns(where, tables, entries[name], columns)
 
     def part(tables: Tables, name: str) -> Any:
-        table = need(tables, given[name], columns)
+        table = need(tables, entries[name], columns)
         for column in (x, y):
             if not is_numeric_dtype(table[column]):
-                raise TableError(f"column {column!r} of table {given[name]!r} does not hold numbers")
+                raise TableError(f"column {column!r} of table {entries[name]!r} does not hold numbers")
         return table if by else table.assign(**{"": y})
 
     def make(tables: Tables) -> Panel:
         layers: list[Any] = []
-        if "theory" in given:
+        if "theory" in entries:
             layers += curves(part(tables, "theory"), x, y, by or "", suffix=", theory")
         layers += measured(part(tables, "table"), x, y, by or "")
-        logs = {name: given.get(name, False) for name in ("logx", "logy")}
-        return Panel(given.get("title", ""), given.get("xlabel", x), given.get("ylabel", y), layers, **logs)
+        logs = {name: entries.get(name, False) for name in ("logx", "logy")}
+        return Panel(entries.get("title", ""), entries.get("xlabel", x), entries.get("ylabel", y), layers, **logs)
 
     return make
 
 
 def _claim(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
     needed = {"id": str, "statement": str, "criterion": Mapping}
-    given = _fields(where, content, needed, {"source": str, "expected": object})
-    parameters = given["criterion"]
+    entries = _fields(where, content, needed, {"source": str, "expected": object})
+    parameters = entries["criterion"]
     _check_tables(where, parameters, tables)
     try:
         criterion = named_criterion(parameters)
@@ -164,24 +164,24 @@ def _claim(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
             if table in tables:
                 _check_columns("criterion", tables, table, names)
         rule = ", ".join(f"{name} = {value}" for name, value in parameters.items())
-        record = {"reference": given.get("source", ""), "expected": given.get("expected", "confirmed")}
-        return Claim(given["id"], given["statement"], rule, criterion.judge, **record)
+        record = {"reference": entries.get("source", ""), "expected": entries.get("expected", "confirmed")}
+        return Claim(entries["id"], entries["statement"], rule, criterion.judge, **record)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
 def _fields(where: str, content: Any, needed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """A table's fields by name, of the types given (`object` for what is checked elsewhere)."""
-    place, known = where or "the study", {**needed, **more}
-    given = of_type(Mapping, content, place)
+    place, allowed = where or "the study", {**needed, **more}
+    entries = of_type(Mapping, content, place)
     for name in needed:
-        if name not in given:
+        if name not in entries:
             raise ValueError(f"{place} needs {name!r}")
-    for name, value in given.items():
-        if name not in known:
-            raise ValueError(f"{place} has no field {name!r}; it has {', '.join(known)}")
-        of_type(known[name], value, f"{where}.{name}".lstrip("."))
-    return dict(given)
+    for name, value in entries.items():
+        if name not in allowed:
+            raise ValueError(f"{place} has no field {name!r}; it has {', '.join(allowed)}")
+        of_type(allowed[name], value, f"{where}.{name}".lstrip("."))
+    return dict(entries)
 
 
 def _not_empty(where: str, values: list[Any]) -> list[Any]:

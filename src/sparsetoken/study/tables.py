@@ -42,8 +42,8 @@ def tidy(rows: Iterable[Row]) -> pd.DataFrame:
 
 def build_tables(trials: Mapping[str, Sequence[TrialSpec]], store: Store) -> StudyTables:
     """Table name -> tidy table of its finished trials, in the order of the specification."""
-    found = store.lookup(trial.key for part in trials.values() for trial in part)
-    return {name: tidy(found[t.key] for t in part if t.key in found) for name, part in trials.items()}
+    rows = store.lookup(trial.key for part in trials.values() for trial in part)
+    return {name: tidy(rows[t.key] for t in part if t.key in rows) for name, part in trials.items()}
 
 
 ENDINGS = (".csv", ".parquet", ".json")

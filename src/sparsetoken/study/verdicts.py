@@ -50,10 +50,10 @@ def greater_verdict(difference: float, margin: float) -> str:
 
 def worst(verdicts: Iterable[str]) -> str:
     """A claim of several parts: refuted if one part is, else undecided if one is."""
-    found = set(verdicts)
-    if not found:
+    present = set(verdicts)
+    if not present:
         return "undecided"
-    return next((v for v in ("refuted", "undecided") if v in found), "confirmed")
+    return next((v for v in ("refuted", "undecided") if v in present), "confirmed")
 
 
 def format_value(value: float, error: float | None = None) -> str:

@@ -148,15 +148,15 @@ class _Layout:
         r, S = self.model.rank, len(self.lengths)
         table = np.exp(x[: S * self.per_stage].reshape(S, self.per_stage))
         left = sum(self.lengths) if stop is None else stop
-        found = []
+        made = []
         for length, row in zip(self.lengths, table):
             steps = min(length, left)
             left -= steps
             if steps:
                 rates = dict(zip((*self.model.directions, "bias"), row[: r + 1]))
                 decay = dict(zip(self.model.directions, row[r + 1 :]))
-                found.append(Stage(steps, self.alpha, rates, decay, max(float(x[S * self.per_stage]), 0.0)))
-        return found
+                made.append(Stage(steps, self.alpha, rates, decay, max(float(x[S * self.per_stage]), 0.0)))
+        return made
 
     def model_at(self, x: np.ndarray) -> BagModel:
         return self.model if self.model.sharpness is None else self.model.with_sharpness(float(np.exp(x[-1])))
@@ -187,9 +187,9 @@ class _ScheduleSearch:
         """The logarithm of the error and its gradient; the best point is kept."""
         self.evaluations += 1
         controls, back = jax.vjp(self.layout.controls, jnp.asarray(x))
-        found = [replicate_gradient(self.problem, self.last_steps, d, controls) for d in self.draws]
-        error = float(np.mean([value for value, _ in found]))
-        slope = np.mean([np.asarray(back(gradient)[0]) for _, gradient in found], axis=0)
+        pairs = [replicate_gradient(self.problem, self.last_steps, d, controls) for d in self.draws]
+        error = float(np.mean([value for value, _ in pairs]))
+        slope = np.mean([np.asarray(back(gradient)[0]) for _, gradient in pairs], axis=0)
         if not (np.isfinite(error) and np.isfinite(slope).all()):
             return 5.0, np.zeros_like(x)  # from where a line search steps back
         error = max(error, 1e-12)
@@ -219,8 +219,8 @@ class _ScheduleSearch:
             if self.evaluations < most:
                 followed.append(self.descend(grid[i], min(share, most - self.evaluations)))
         if self.evaluations < most:
-            followed.append(self.descend(min(followed, key=lambda found: found[0])[1], most - self.evaluations))
-        return min(followed, key=lambda found: self.quick(found[1], CHOOSING_DRAWS))
+            followed.append(self.descend(min(followed, key=lambda end: end[0])[1], most - self.evaluations))
+        return min(followed, key=lambda end: self.quick(end[1], CHOOSING_DRAWS))
 
 
 @in_double_precision

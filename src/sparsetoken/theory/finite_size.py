@@ -140,33 +140,33 @@ def averaged_measures(
     steps, laws = laws_at_size(task, exact, model, d, points=refinement * POINTS, draws=refinement * DRAWS)
     tables, near = [], None
     for law in laws:
-        found = readouts_at_shares(law, n1, exact.alpha1, exact.ridge, exact.loss, near)
-        near = found.start
-        tables.append(_measures(found, law.parameters.get("cosine", 1.0)))
+        readouts = readouts_at_shares(law, n1, exact.alpha1, exact.ridge, exact.loss, near)
+        near = readouts.start
+        tables.append(_measures(readouts, law.parameters.get("cosine", 1.0)))
     means, errors, spread = {}, {}, {}
     for name in tables[0]:
         each = np.array([table[name] for table in tables])  # (groups, shares, replicates)
-        averaged = np.average(each, axis=1, weights=found.weights).mean(0)
+        averaged = np.average(each, axis=1, weights=readouts.weights).mean(0)
         means[name] = float(averaged.mean())
-        variance = np.average((each - averaged) ** 2, axis=1, weights=found.weights).mean()
+        variance = np.average((each - averaged) ** 2, axis=1, weights=readouts.weights).mean()
         spread[name] = math.sqrt(variance)
         drawn = 0.0 if steps is None else spread[name] / math.sqrt(len(steps.cosines))
         errors[name] = math.hypot(standard_error(averaged, alone=0.0), drawn)
     return steps, means, errors, spread
 
 
-def _measures(found: ReadoutsAtShares, cosine: float) -> dict[str, np.ndarray]:
+def _measures(readouts: ReadoutsAtShares, cosine: float) -> dict[str, np.ndarray]:
     """Measures of the readouts on fresh bags and their geometry, (shares, replicates) each."""
-    rows = [fresh_measures(*score_laws(x, found.population), found.population.prevalence) for x in found.x]
+    rows = [fresh_measures(*score_laws(x, readouts.population), readouts.population.prevalence) for x in readouts.x]
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     shape = table["test_error"].shape
-    return table | {name: np.broadcast_to(v[:, None], shape) for name, v in geometry(found.x, cosine).items()}
+    return table | {name: np.broadcast_to(v[:, None], shape) for name, v in geometry(readouts.x, cosine).items()}
 
 
 def coloured_measures(
     task: Task,
     training: Training,
-    known: Classifier,
+    chosen: Classifier,
     spectrum: Spectrum,
     law_of_query: Callable[[Query], ColouredLaw],
     measures: Callable[[ColouredLaw, Training, float], dict[str, float]],
@@ -175,10 +175,10 @@ def coloured_measures(
     """`averaged_measures` in coloured noise, at the covariance's dimension; `measures` gives a readout's by name,
     "standard_error" among them, from its law, the training and the accuracy wanted."""
     d = spectrum.dimension
-    n0, n1, exact = sample_sizes(training, known.name, d)
+    n0, n1, exact = sample_sizes(training, chosen.name, d)
     rng = np.random.default_rng(0)
     shares = class_shares(n1, task.prevalence, n1)
-    first_shares = class_shares(n0, task.prevalence, n0) if known.has_query else None
+    first_shares = class_shares(n0, task.prevalence, n0) if chosen.has_query else None
     # Draws of the law are common to all data sets: their error does not average out.
     accuracy = max(2e-4, 1e-3 / math.sqrt(refinement))
     rows, drawn, query = [], [], Query(spectrum.direction, np.ones(d))

@@ -88,17 +88,17 @@ FEW_DIRECTIONS = 10
 # Along a sweep in alpha1 or ridge the law stays the same: its draws, after the softmax, are cached. The classifier is
 # part of the key because a name may be registered again.
 @kept_with_draws(2)
-def _law(task: Task, known: Classifier, cosine: float, sharpness: float) -> Law:
-    return law_of_model(task, known.name, cosine, sharpness)
+def _law(task: Task, chosen: Classifier, cosine: float, sharpness: float) -> Law:
+    return law_of_model(task, chosen.name, cosine, sharpness)
 
 
 def law_of(task: Task, training: Training, model: str) -> tuple[Law, Alignment | None]:
     """The law of (T, S, kappa) that a model trained this way gives, and the alignment behind it."""
-    known = check_model(model)
-    if not known.has_query:
+    chosen = check_model(model)
+    if not chosen.has_query:
         return law_of_model(task, model), None
     steps = alignment(task, training)
-    return _law(task, known, steps.query_cosine, steps.sharpness), steps
+    return _law(task, chosen, steps.query_cosine, steps.sharpness), steps
 
 
 def check_schedule(training: Training) -> None:
@@ -261,7 +261,7 @@ def _forecast_at(
 def _coloured_forecast_at(
     task: Task,
     training: Training,
-    known: Classifier,
+    chosen: Classifier,
     spectrum: Spectrum,
     test: Any,
     accuracy: float | Accuracy | None,
@@ -270,7 +270,7 @@ def _coloured_forecast_at(
     """The mean over data sets of the covariance's dimension."""
 
     def law_of_query(query: Query) -> ColouredLaw:
-        return coloured_law(task, spectrum, query, training.beta if known.has_query else 0.0, known.weighting)
+        return coloured_law(task, spectrum, query, training.beta if chosen.has_query else 0.0, chosen.weighting)
 
     def measures(law: ColouredLaw, exact: Training, aim: float) -> dict[str, float]:
         result = erm(law, exact.alpha1, exact.ridge, exact.loss, accuracy=aim)
@@ -279,29 +279,29 @@ def _coloured_forecast_at(
             if test.sharpness is not None:
                 test.check_query(law.query.norm)
                 beta = test.sharpness / law.query.norm
-            elsewhere = coloured_law(test.bags, spectrum, law.query, beta, known.weighting)
+            elsewhere = coloured_law(test.bags, spectrum, law.query, beta, chosen.weighting)
             result = result.on(elsewhere, test.bias_shift, accuracy=aim)
         row = {name: getattr(result, name) for name in _FROM_THE_FIXED_POINT if name not in _OF_THE_WHITE_READOUT}
         row |= {"overlap_w": result.overlap["w"], "cosine_w": result.cosine["w"]}
         return row | ({"capacity": capacity(law).alpha} if with_capacity else {})
 
-    averaged = partial(coloured_measures, task, training, known, spectrum, law_of_query, measures)
-    found = _forecast_at(training, known.name, spectrum.dimension, accuracy, averaged)
-    return found if test is None else replace(found, **test.record(task, found.sharpness))
+    averaged = partial(coloured_measures, task, training, chosen, spectrum, law_of_query, measures)
+    mean = _forecast_at(training, chosen.name, spectrum.dimension, accuracy, averaged)
+    return mean if test is None else replace(mean, **test.record(task, mean.sharpness))
 
 
-def _checked_tokens(tokens: Tokens | None, known: Classifier) -> Tokens:
+def _checked_tokens(tokens: Tokens | None, chosen: Classifier) -> Tokens:
     """The tokens, as far as the theory has formulas for them."""
     if tokens is None:
         return Tokens()
     Tokens.require(tokens)
     if tokens.noise is not None and not (isinstance(tokens.noise, str) and tokens.noise == "gaussian"):
         raise ValueError("noise must be Gaussian in theory: give its covariance, or simulate it instead")
-    if tokens.signals is not None and known.heads is None:
-        raise ValueError(f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {known.name!r}")
-    if tokens.covariance is not None and (known.heads is not None or known.name in ("vectorized", "bayes")):
+    if tokens.signals is not None and chosen.heads is None:
+        raise ValueError(f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {chosen.name!r}")
+    if tokens.covariance is not None and (chosen.heads is not None or chosen.name in ("vectorized", "bayes")):
         raise ValueError(
-            f"covariance is served for one attention head and pooling, not for {known.name!r}: simulate it instead"
+            f"covariance is served for one attention head and pooling, not for {chosen.name!r}: simulate it instead"
         )
     return tokens
 
@@ -315,12 +315,12 @@ class _Setting(NamedTuple):
     directions: Callable[[Any], dict[str, Any]]  # `overlap` and `cosine` of a result
 
 
-def _setting(task: Task, training: Training, known: Classifier, tokens: Tokens) -> _Setting:
-    if known.heads is not None:
-        return _several_heads(task, training, known.heads, tokens.signals)
+def _setting(task: Task, training: Training, chosen: Classifier, tokens: Tokens) -> _Setting:
+    if chosen.heads is not None:
+        return _several_heads(task, training, chosen.heads, tokens.signals)
     if tokens.covariance is not None:
-        return _in_coloured_noise(task, training, known, tokens)
-    law, steps = law_of(task, training, known.name)
+        return _in_coloured_noise(task, training, chosen, tokens)
+    law, steps = law_of(task, training, chosen.name)
     return _Setting(
         law,
         steps,
@@ -329,9 +329,9 @@ def _setting(task: Task, training: Training, known: Classifier, tokens: Tokens) 
     )
 
 
-def _in_coloured_noise(task: Task, training: Training, known: Classifier, tokens: Tokens) -> _Setting:
+def _in_coloured_noise(task: Task, training: Training, chosen: Classifier, tokens: Tokens) -> _Setting:
     spectrum = spectrum_of(tokens.covariance, tokens.signal)
-    if known.has_query:
+    if chosen.has_query:
         steps = coloured_alignment(task, training, spectrum)
         query, beta = steps.query, training.beta
     else:
@@ -340,10 +340,10 @@ def _in_coloured_noise(task: Task, training: Training, known: Classifier, tokens
         query = Query(spectrum.direction, spectrum.signal * 0.0 + 1.0)
 
     def law_at_test(bags: Task, k: float | None) -> Any:
-        return coloured_law(bags, spectrum, query, beta if k is None else k / (query.norm or 1.0), known.weighting)
+        return coloured_law(bags, spectrum, query, beta if k is None else k / (query.norm or 1.0), chosen.weighting)
 
     def directions(result: Any) -> dict[str, Any]:
-        names = ("w", "q") if known.has_query else ("w",)
+        names = ("w", "q") if chosen.has_query else ("w",)
         return {field: {name: getattr(result, field)[name] for name in names} for field in ("overlap", "cosine")}
 
     return _Setting(law_at_test(task, None), steps, law_at_test, directions)

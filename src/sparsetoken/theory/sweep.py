@@ -205,19 +205,19 @@ def _rows(
     wanted = Accuracy.of(options.get("accuracy") or Accuracy())
 
     def solve(point: Point, start: WarmStart | None) -> tuple[dict[str, Any], ErmResult | None]:
-        given = dict(options) if start is None else {**options, "accuracy": replace(wanted, warm_start=start)}
+        arguments = dict(options) if start is None else {**options, "accuracy": replace(wanted, warm_start=start)}
         try:
             t, tr = (
                 whole.but(**{name: value for name, value in point.items() if name in whole.__dataclass_fields__})
                 for whole in (task, training)
             )
-            found = forecast(t, tr, model, **given)
+            limit = forecast(t, tr, model, **arguments)
         except (ValueError, ArithmeticError) as error:
             return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
         finally:
             advance(1)
-        result = found.result if isinstance(found.result, ErmResult) else None  # several heads start afresh
-        return {**point, **found.to_row(), "failure": ""}, result
+        result = limit.result if isinstance(limit.result, ErmResult) else None  # several heads start afresh
+        return {**point, **limit.to_row(), "failure": ""}, result
 
     return sweep(points, solve, wanted.test_error)
 

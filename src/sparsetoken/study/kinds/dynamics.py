@@ -45,8 +45,8 @@ class GivenDescent:
             return list(as_stages(self.stages))
         names = get_bag_model(self.model).directions
 
-        def each(given, keys):
-            return dict(given) if isinstance(given, Mapping) else dict.fromkeys(keys, given)
+        def each(value, keys):
+            return dict(value) if isinstance(value, Mapping) else dict.fromkeys(keys, value)
 
         rates, decay = each(self.rates, (*names, "bias")), each(self.decay, names)
         return [Stage(self.steps, self.alpha, rates, decay, self.momentum)]
@@ -83,10 +83,10 @@ def trajectory_trial(
     with warnings.catch_warnings():  # columns have what they say
         warnings.simplefilter("ignore", UnstableTrainingWarning)
         warnings.simplefilter("ignore", AccuracyWarning)
-        found = trajectory(task, descent.model, descent.schedule(), descent.loss, descent.start_of(task), **options)
-    first = found.details.get("unstable_from", math.inf)
-    shift = found.details.get("shift", {}).get("test_error", 0.0)
-    return [{**row, "unstable": row["step"] >= first, "shift": shift} for row in descent.rows(found)]
+        path = trajectory(task, descent.model, descent.schedule(), descent.loss, descent.start_of(task), **options)
+    first = path.details.get("unstable_from", math.inf)
+    shift = path.details.get("shift", {}).get("test_error", 0.0)
+    return [{**row, "unstable": row["step"] >= first, "shift": shift} for row in descent.rows(path)]
 
 
 @trial_kind("simulate_trajectory", columns=columns(*STEPS))

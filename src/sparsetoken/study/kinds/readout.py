@@ -52,9 +52,9 @@ def readout_trial(task: Task, d: int, seed: int, alpha: float, given: GivenReado
     feature_map, bags = given.features, draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
     readout = fit_readout(feature_map.draw(bags, d, seed), bags.labels, given.ridge, given.loss)
     special = readout.w[: feature_map.special_count(task)]
-    found = feature_map.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
+    measured = feature_map.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
     trained = {"train_loss": readout.train_loss, "train_error": readout.train_error}
-    tested = {"test_error": found.test_error, "balanced_error": found.balanced_error}
+    tested = {"test_error": measured.test_error, "balanced_error": measured.balanced_error}
     return {**tested, **trained, "norm_w": readout.norm, "bias": readout.bias}
 
 
@@ -65,8 +65,8 @@ def readout_theory_trial(
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
     from ...theory import erm_sweep
 
-    found = erm_sweep(given.law(task), alpha, given.ridge, given.loss, accuracy=accuracy)
-    return [{"alpha": value, **fields_of(one)} for value, one in zip(alpha, found)]
+    results = erm_sweep(given.law(task), alpha, given.ridge, given.loss, accuracy=accuracy)
+    return [{"alpha": value, **fields_of(result)} for value, result in zip(alpha, results)]
 
 
 @trial_kind("left_out", check=check_sizes, columns=columns("fitted", "left_out", "shortcut"))
@@ -119,8 +119,8 @@ def capacity_trial(task: Task, given: GivenQuery) -> dict[str, float]:
     """The largest alpha at which data are separable."""
     from ...theory import capacity
 
-    found = capacity(given.law(task))
-    return {"alpha_star": found.alpha, "standard_error": found.standard_error}
+    threshold = capacity(given.law(task))
+    return {"alpha_star": threshold.alpha, "standard_error": threshold.standard_error}
 
 
 @trial_kind("margins", check=check_bins, columns=columns(*BINS, "train_share", "test_share"))
@@ -155,13 +155,13 @@ def margins_theory_trial(task: Task, alpha: float, histogram: Bins, given: Given
     """Predicted shares of training and test margins in bins; the first and last ones take what lies outside."""
     from ...theory import erm
 
-    found = erm(given.law(task), alpha, given.ridge, given.loss, accuracy=ACCURACY)
+    limit = erm(given.law(task), alpha, given.ridge, given.loss, accuracy=ACCURACY)
     edges = histogram.edges
     nodes, weights = np.polynomial.legendre.leggauss(6)
     half = 0.5 * np.diff(edges)
-    densities = found.margin_densities((0.5 * (edges[:-1] + edges[1:])[:, None] + half[:, None] * nodes).ravel())
+    densities = limit.margin_densities((0.5 * (edges[:-1] + edges[1:])[:, None] + half[:, None] * nodes).ravel())
     step = 0.1
-    below = found.margin_densities(np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step)
+    below = limit.margin_densities(np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step)
     shares = {}
     for name in ("train", "test"):
         share = (densities[name].reshape(histogram.bins, -1) * weights).sum(axis=1) * half

@@ -75,9 +75,9 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     return training.but(eta_q=float(sharpness) / unit)
 
 
-def fields_of(found: Any, names: Iterable[str] = ERM_FIELDS) -> dict[str, Any]:
+def fields_of(result: Any, names: Iterable[str] = ERM_FIELDS) -> dict[str, Any]:
     """Some of a result's numbers by name."""
-    return {name: getattr(found, name) for name in names}
+    return {name: getattr(result, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ def steps_given_share_trial(task: Task, training: Training, d: int, seed: int) -
     from ...theory import alignment
 
     labels = draw_bags(task, sample_count("alpha0", training.alpha0, d), seed, "0").labels
-    given = alignment(task.but(prevalence=float((labels > 0).mean())), training).query_cosine
-    return {**two_steps_trial(task, training, d, seed), "given_share": given}
+    cosine = alignment(task.but(prevalence=float((labels > 0).mean())), training).query_cosine
+    return {**two_steps_trial(task, training, d, seed), "given_share": cosine}
 
 
 @trial_kind("alignment", version=2, columns=columns(*ALIGNMENT))
@@ -187,9 +187,9 @@ def attention_mass_theory_trial(
     from ...theory import alignment, attention_mass
 
     steps = alignment(task, with_sharpness(task, training, sharpness))
-    found = attention_mass(task, steps.query_cosine, steps.sharpness)
-    shares, errors = found.shares(np.linspace(0.0, 1.0, bins + 1))
-    means = (found.mean, found.standard_error, found.negative_mean, found.negative_standard_error, found.uniform)
+    law = attention_mass(task, steps.query_cosine, steps.sharpness)
+    shares, errors = law.shares(np.linspace(0.0, 1.0, bins + 1))
+    means = (law.mean, law.standard_error, law.negative_mean, law.negative_standard_error, law.uniform)
     common = {**dict(zip(MASSES, means)), "cosine_q": steps.cosine["q"], "k": steps.sharpness}
     return [{"bin": i, "share": shares[i], "share_se": errors[i], **common} for i in range(bins)]
 
@@ -212,10 +212,10 @@ class Chosen:
         from ...theory import Accuracy, forecast
 
         chosen, accuracy = self.training(task, training), Accuracy(ACCURACY, warm_start=warm_start)
-        found = forecast(task, chosen, self.model, accuracy=accuracy, with_capacity=False, **options)
-        row = found.to_row()
-        own = {"k": found.sharpness, "eta_q_used": chosen.eta_q}
-        return {name: row[name] for name in FORECAST_FIELDS} | own, found.result
+        limit = forecast(task, chosen, self.model, accuracy=accuracy, with_capacity=False, **options)
+        row = limit.to_row()
+        query = {"k": limit.sharpness, "eta_q_used": chosen.eta_q}
+        return {name: row[name] for name in FORECAST_FIELDS} | query, limit.result
 
 
 def simulated_quietly(
@@ -286,11 +286,11 @@ def forecast_at_trial(task: Task, training: Training, d: int, chosen: Chosen) ->
     """The mean over data sets of `simulate` at a dimension, and its spread; `sharpness` sets eta_q through the limit's k."""
     from ...theory import forecast
 
-    found = forecast(task, chosen.training(task, training), chosen.model, d=d)
-    query = {"cosine_q": found.cosine.get("q", math.nan), "k": found.sharpness}
+    mean = forecast(task, chosen.training(task, training), chosen.model, d=d)
+    query = {"cosine_q": mean.cosine.get("q", math.nan), "k": mean.sharpness}
     return {
-        **fields_of(found, ("test_error", "standard_error")),
-        "test_error_spread": found.spread["test_error"],
+        **fields_of(mean, ("test_error", "standard_error")),
+        "test_error_spread": mean.spread["test_error"],
         **query,
     }
 
@@ -314,9 +314,9 @@ def heads_trial(
 ) -> dict[str, Any]:
     """Staged training of several heads; `cosine_q` is the mean over heads."""
     chosen = of_heads(task, training, heads, sharpness)
-    found = simulated_quietly(task, chosen, d, seed, f"heads:{heads}")
-    cosine = sum(found.cosine[f"q{h + 1}"] for h in range(heads)) / heads
-    return {"test_error": found.test_error, "train_loss": found.train_loss, "cosine_q": cosine}
+    result = simulated_quietly(task, chosen, d, seed, f"heads:{heads}")
+    cosine = sum(result.cosine[f"q{h + 1}"] for h in range(heads)) / heads
+    return {"test_error": result.test_error, "train_loss": result.train_loss, "cosine_q": cosine}
 
 
 @trial_kind(
@@ -331,6 +331,6 @@ def heads_forecast_trial(
     chosen = of_heads(task, training, heads, sharpness)
     # One head has a separate theory, which is quicker.
     model, query = ("attention", "q") if heads == 1 else (f"heads:{heads}", "q1")
-    found = forecast(task, chosen, model, accuracy=accuracy, with_capacity=False)
-    row = fields_of(found, ("test_error", "standard_error", "train_loss"))
-    return {**row, "cosine_q": found.cosine[query], "k": found.sharpness}
+    limit = forecast(task, chosen, model, accuracy=accuracy, with_capacity=False)
+    row = fields_of(limit, ("test_error", "standard_error", "train_loss"))
+    return {**row, "cosine_q": limit.cosine[query], "k": limit.sharpness}

@@ -25,9 +25,9 @@ def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
     """The Bayes limit with alpha d samples, and the result of message passing."""
     from ...theory import bayes_limit
 
-    found = bayes_limit(task, alpha)
-    errors = {f"{name}_se": found.errors[name] for name in LIMIT_FIELDS}
-    return {**fields_of(found, LIMIT_FIELDS), "hard": bool(found.hard), **errors}
+    limit = bayes_limit(task, alpha)
+    errors = {f"{name}_se": limit.errors[name] for name in LIMIT_FIELDS}
+    return {**fields_of(limit, LIMIT_FIELDS), "hard": bool(limit.hard), **errors}
 
 
 def check_tokens(arguments: Mapping[str, Any]) -> None:
@@ -142,8 +142,8 @@ def ladder_trial(
     from ...theory import ladder
 
     made = ladder(task, alpha, [method], over={over: values}, find=find, cosine=cosine, test_error=test_error)
-    found = made.needed[method]
-    return [{over: value, "needed": needed} for value, needed in zip(values, found.tolist())]
+    strengths = made.needed[method]
+    return [{over: value, "needed": needed} for value, needed in zip(values, strengths.tolist())]
 
 
 @trial_kind("learnt_direction", columns=columns("cosine", "strength_needed"))
@@ -155,5 +155,5 @@ def learnt_direction_trial(
     from ...theory import ladder
 
     strength = float(ladder(task, alpha, [method], over={"length": [task.longest]}, cosine=target).needed[method][0])
-    found = learn_directions(task.but(strength=strength), alpha, d, seed, [method], sampler)
-    return {"cosine": found.cosine[method], "strength_needed": strength}
+    learnt = learn_directions(task.but(strength=strength), alpha, d, seed, [method], sampler)
+    return {"cosine": learnt.cosine[method], "strength_needed": strength}

@@ -46,10 +46,10 @@ def threshold_forecast_trial(
         query = {"cosine_q": cosine, "k": k, "eta_q_used": float("nan")}
     rows, start = [], None
     for ridge in sorted(ridges, reverse=True):  # from where a fixed point is found at once
-        found = erm(law, training.alpha1, ridge, training.loss, accuracy=accuracy, warm_start=start)
-        start = found.warm_start
+        readout = erm(law, training.alpha1, ridge, training.loss, accuracy=accuracy, warm_start=start)
+        start = readout.warm_start
         rows.append(
-            {"ridge": ridge, **fields_of(found), "threshold_error": error_at_best_threshold(found, law), **query}
+            {"ridge": ridge, **fields_of(readout), "threshold_error": error_at_best_threshold(readout, law), **query}
         )
     return rows
 
@@ -70,7 +70,8 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
     assert steps is not None
     perfect_law = attention_law(task, 1.0, steps.sharpness)
     solved, perfect = (
-        erm(one, training.alpha1, training.ridge, training.loss, accuracy=ACCURACY) for one in (law, perfect_law)
+        erm(trained, training.alpha1, training.ridge, training.loss, accuracy=ACCURACY)
+        for trained in (law, perfect_law)
     )
 
     def fitted(result: Any, cosine: float, bags: Task) -> tuple[float, float]:
@@ -113,8 +114,8 @@ def staged_attention_trial(task: Task, training: Training, tuned: bool = False) 
     tried = []
     for k in (0.3, 0.6, 1.2, 2.4, 4.8):
         law = attention_law(task, cosine, k).on_draws(64)  # standard errors of a tenth of a per cent
-        found = quick_readout(law, training.alpha1, training.ridge, training.loss)
-        tried.append((found.test_error, found.standard_error, k))
+        readout = quick_readout(law, training.alpha1, training.ridge, training.loss)
+        tried.append((readout.test_error, readout.standard_error, k))
     error, standard_error, k = min(tried)
     query = {"cosine_q": cosine, "k": k, "anti_aligned": cosine < 0}
     return {"test_error": error, "standard_error": standard_error, **query}

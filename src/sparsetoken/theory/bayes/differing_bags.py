@@ -145,7 +145,7 @@ class DifferingBags(Channel):
 
     def _overlap(self, root_m: float, total: int) -> np.ndarray:
         """X at m = root_m^2, one value per replicate."""
-        found = np.zeros(REPLICATES)
+        overlap = np.zeros(REPLICATES)
         labels = _label_shares(self.task)
         for bags in _drawn(self.task, total):
             R, theta, _ = bags.truth
@@ -164,8 +164,8 @@ class DifferingBags(Channel):
                 weight = np.exp(joint + np.log(share) - top)
                 rest = np.exp(absent - top)
                 mean = (weight * gain).sum(0) / (weight.sum(0) + rest)
-                found += probability * share * bags.truth.probability * scale * mean.mean(-1)
-        return found
+                overlap += probability * share * bags.truth.probability * scale * mean.mean(-1)
+        return overlap
 
 
 @kept_with_draws(8)

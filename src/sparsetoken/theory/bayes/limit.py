@@ -61,10 +61,10 @@ class BayesLimit(Result):
     residual: float = 0.0
 
     def _words(self) -> str:
-        words = f"test error {self.test_error:.4g}, squared cosine {self.overlap:.4g}"
+        reached = f"test error {self.test_error:.4g}, squared cosine {self.overlap:.4g}"
         if not self.hard:
-            return f"{words}; message passing reaches it"
-        return f"{words}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g}"
+            return f"{reached}; message passing reaches it"
+        return f"{reached}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g}"
 
     def plot(self, ax: Any = None) -> Any:
         """The two test errors: the best possible one, and message passing's."""
@@ -135,18 +135,18 @@ class _Map:
         T = self.quick(u)
         a, b, Ta, Tb = u[:-1], u[1:], T[:-1], T[1:]
         share = np.arange(self.parts + 1) / self.parts
-        found: list[tuple[float, float]] = []
+        intervals: list[tuple[float, float]] = []
         while len(a):
             possible = (Ta <= b) & (Tb >= a)
             narrow = b - a <= 2e-4 * b  # not split further
             stable = possible & narrow & (Ta > a) & (Tb <= b)
-            found += zip(a[stable].tolist(), b[stable].tolist())
+            intervals += zip(a[stable].tolist(), b[stable].tolist())
             a, b, Ta, Tb = (v[possible & ~narrow] for v in (a, b, Ta, Tb))
             ends = a[:, None] + (b - a)[:, None] * share
             inner = self.quick(ends[:, 1:-1].ravel()).reshape(len(a), -1) if len(a) else ends[:, 1:-1]
             values = np.hstack([Ta[:, None], inner, Tb[:, None]])
             a, b, Ta, Tb = ends[:, :-1].ravel(), ends[:, 1:].ravel(), values[:, :-1].ravel(), values[:, 1:].ravel()
-        return sorted(found)
+        return sorted(intervals)
 
     def polished(self, a: float, b: float) -> float:
         """The fixed point near [a, b] on M itself."""

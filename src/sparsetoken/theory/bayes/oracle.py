@@ -131,17 +131,19 @@ def _best_threshold(
 def hardmax_error(task: Task) -> float:
     """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, averaged over the kinds of bags and the
     noise that tokens share, with the best threshold."""
-    own, shared = (1.0 - task.correlation) ** 0.5, task.correlation**0.5
+    individual, shared = (1.0 - task.correlation) ** 0.5, task.correlation**0.5
     at, weight = np.polynomial.hermite_e.hermegauss(64) if shared else (np.zeros(1), np.ones(1))
     weight = weight / weight.sum()
 
     def below(b: float) -> float:
-        x = (b - shared * at) / own
-        parts = (p * np.exp((L - R) * log_ndtr(x) + R * log_ndtr(x - theta / own)) for L, R, theta, p in task.kinds)
+        x = (b - shared * at) / individual
+        parts = (
+            p * np.exp((L - R) * log_ndtr(x) + R * log_ndtr(x - theta / individual)) for L, R, theta, p in task.kinds
+        )
         return float(weight @ sum(parts))
 
     def above(b: float) -> float:
-        x = (b - shared * at) / own
+        x = (b - shared * at) / individual
         return -float(weight @ sum(kind.probability * np.expm1(kind.length * log_ndtr(x)) for kind in task.kinds))
 
     top = max(kind.strength for kind in task.kinds)
@@ -183,8 +185,8 @@ def known_signal_error(
     """Error of "attention" or "elementwise" with query xi at a sharpness k, and its standard error."""
     if mechanism == "attention" and (sharpness == 0 or task.longest == 1):
         return pooled_error(task), 0.0
-    known = task, 1.0, sharpness
-    law = attention_law(*known) if mechanism == "attention" else elementwise_law(*known, activation)
+    setting = task, 1.0, sharpness
+    law = attention_law(*setting) if mechanism == "attention" else elementwise_law(*setting, activation)
     population = law.make_population(points)
     return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
 

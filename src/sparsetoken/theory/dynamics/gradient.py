@@ -115,10 +115,10 @@ def replicate_gradient(
 ) -> tuple[Any, tuple[Any, ...]]:
     """Test error after `steps` steps and its derivatives with respect to the plan's `CONTROLS` (or those given instead)."""
     plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
-    given = tuple(getattr(plan, name) for name in CONTROLS) if controls is None else tuple(map(jnp.asarray, controls))
-    given = (*given[:3], jnp.asarray(given[3], dtype=float))
+    values = tuple(getattr(plan, name) for name in CONTROLS) if controls is None else tuple(map(jnp.asarray, controls))
+    values = (*values[:3], jnp.asarray(values[3], dtype=float))
     after = (steps,) if isinstance(steps, int) else steps
-    return _value_and_gradient(problem.score, problem.loss, problem.split, problem.shape, after, given, plan, *draws)
+    return _value_and_gradient(problem.score, problem.loss, problem.split, problem.shape, after, values, plan, *draws)
 
 
 @in_double_precision

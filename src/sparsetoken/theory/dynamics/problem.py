@@ -145,7 +145,7 @@ class Stratum(NamedTuple):
 def strata(task: Task, bags: int) -> list[Stratum]:
     """The strata of a replicate of about `bags` bags, half of them for either class: each has its share, rounded up to a
     power of two and at least 16, and is weighted by its probability."""
-    found = []
+    listed = []
     eps, contaminated = task.label_noise, task.contamination
     for truth, prevalence in ((1.0, task.prevalence), (-1.0, 1.0 - task.prevalence)):
         signals = ((True, 1.0),) if truth > 0 else ((False, 1.0 - contaminated), (True, contaminated))
@@ -155,8 +155,8 @@ def strata(task: Task, bags: int) -> list[Stratum]:
                     share = kind.probability * p * q
                     if share > 0:
                         count = 1 << math.ceil(math.log2(max(share * (bags // 2), min(LEAST_POINTS, bags // 2))))
-                        found.append(Stratum(kind, carries, label, prevalence * share, count))
-    return found
+                        listed.append(Stratum(kind, carries, label, prevalence * share, count))
+    return listed
 
 
 def _innovations(

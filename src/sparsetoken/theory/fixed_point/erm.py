@@ -151,7 +151,7 @@ def best_ridge(
     solved: list[tuple[float, ErmResult | HeadsResult | ColouredResult]] = []
 
     def error(log_ridge: float, points: int | None = None) -> float:
-        nearest = min(solved, key=lambda known: abs(known[0] - log_ridge))[1].fixed_point if solved else None
+        nearest = min(solved, key=lambda pair: abs(pair[0] - log_ridge))[1].fixed_point if solved else None
         start = None if nearest is None else WarmStart(nearest, points)
         solved.append((log_ridge, erm(law, alpha, math.exp(log_ridge), loss, accuracy=accuracy, warm_start=start)))
         return solved[-1][1].test_error

@@ -271,4 +271,4 @@ def _readouts(equations: HeadsEquations, x: np.ndarray, replicates: int) -> list
 @partial(jax.jit, static_argnums=0)
 def _unpacked(equations: HeadsEquations, rows):
     u = jax.vmap(equations.unpack)(rows)
-    return u.m_T, u.m_S, u.b, jax.vmap(lambda own: own.Q)(u), jax.vmap(lambda own: own.V)(u)
+    return u.m_T, u.m_S, u.b, jax.vmap(lambda unknowns: unknowns.Q)(u), jax.vmap(lambda unknowns: unknowns.V)(u)

@@ -134,11 +134,11 @@ def _margin_density(
     mean, deviation, step, weight = (a[:, :keep].reshape(-1) for a in (mean, deviation, step, weight))
     y = np.full_like(r, label)
     slope, curvature = np.asarray(loss.slope(r, y)), np.asarray(loss.curvature(r, y))
-    found = []
+    densities = []
     for at, s, c in zip(r, slope, curvature):
         z = (at + step * s - mean) / deviation
-        found.append(weight @ (np.exp(-0.5 * z * z) / deviation * (1 + step * c)))
-    return np.array(found) / (weight.sum() * np.sqrt(2 * np.pi))
+        densities.append(weight @ (np.exp(-0.5 * z * z) / deviation * (1 + step * c)))
+    return np.array(densities) / (weight.sum() * np.sqrt(2 * np.pi))
 
 
 class PlainReadout(ReadoutProblem):
@@ -167,16 +167,18 @@ class PlainReadout(ReadoutProblem):
         nodes = self.law.at(points)[1]
         replicates, alpha = len(nodes.T), self.alpha / self.law.dimension_factor
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            pooled = own = solve_square(alpha, self.ridge, nodes)
+            pooled = single = solve_square(alpha, self.ridge, nodes)
             if replicates > 1:
-                own = solve_square(alpha, self.ridge, nodes, each=True, near=float(np.exp(pooled.x[0, 4])))
+                single = solve_square(alpha, self.ridge, nodes, each=True, near=float(np.exp(pooled.x[0, 4])))
         residual = float(pooled.residual[0])
-        if np.isnan(pooled.x).any() or np.isnan(own.x).any() or not residual <= LARGEST_RESIDUAL:
+        if np.isnan(pooled.x).any() or np.isnan(single.x).any() or not residual <= LARGEST_RESIDUAL:
             raise ConvergenceError(
                 f"alpha={alpha:g}, ridge={self.ridge:g} or the strength is so large or small that the fixed point is lost "
                 "in rounding errors"
             )
-        return FixedPoint(pooled.x[0], np.broadcast_to(pooled.train_loss, replicates), own.x, own.train_loss, residual)
+        return FixedPoint(
+            pooled.x[0], np.broadcast_to(pooled.train_loss, replicates), single.x, single.train_loss, residual
+        )
 
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         population, gamma = self.law.at(points)[0], self.law.parameters.get("cosine")
@@ -255,11 +257,11 @@ def quick_readout(
     problem = PlainReadout(law, alpha, ridge, loss)
     if ridge == 0:
         problem.check_ridgeless()
-    found = problem.solve(law.first_points, near)
+    solution = problem.solve(law.first_points, near)
     population = law.at(law.first_points)[0]
     with np.errstate(over="ignore", invalid="ignore"):
-        error, own = (readout_errors(x, population) for x in (found.x, found.own_x))
-    return QuickReadout(float(np.mean(error)), standard_error(own, alone=0.0), found.x)
+        error, single = (readout_errors(x, population) for x in (solution.x, solution.own_x))
+    return QuickReadout(float(np.mean(error)), standard_error(single, alone=0.0), solution.x)
 
 
 def readout_errors(x: np.ndarray, population: Population) -> np.ndarray:

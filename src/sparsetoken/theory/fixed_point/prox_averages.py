@@ -141,7 +141,7 @@ def _assemble(equations: Equations, x, averages, slopes, constants):
     explicit, through = jax.jacfwd(residual, argnums=(0, 1))(x, pooled)
     chain = slopes @ jax.jacfwd(lambda x: jnp.concatenate(equations.fields(x)))(x)
     J = jnp.concatenate([explicit + through @ chain, chain[-1:]])
-    return residual(x, pooled), J, jax.vmap(lambda own: residual(x, own))(averages)
+    return residual(x, pooled), J, jax.vmap(lambda single: residual(x, single))(averages)
 
 
 def moments(loss: Loss, fields: tuple[Any, Any, Any], nodes: ScoreNodes):
@@ -170,8 +170,8 @@ def moments_with_slopes(loss: Loss, fields: tuple[Any, Any, Any], nodes: ScoreNo
         derivatives(1, nodes.overlaps / (2.0 * deviation), -averages[1] / deviation**2),
         derivatives(2, nodes.overlaps),
     ]
-    found = _computed_once(_contributions(averages, averages[1] / deviation, nodes))[0]
-    return _weighted(found, nodes), jnp.concatenate(by, axis=1)
+    contributions = _computed_once(_contributions(averages, averages[1] / deviation, nodes))[0]
+    return _weighted(contributions, nodes), jnp.concatenate(by, axis=1)
 
 
 def _scores(fields, nodes: ScoreNodes):

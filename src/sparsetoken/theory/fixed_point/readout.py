@@ -337,15 +337,15 @@ class ReadoutProblem(ABC):
         loss, setting = traceable(self.loss), self.setting
         return Solver(self.equations, loss, blocks, self.constants, lambda ridge: self.guess(points, ridge), setting)
 
-    def _summary(self, found: FixedPoint, points: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _summary(self, solution: FixedPoint, points: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Values at a fixed point, and standard errors from the scatter at the replicates' own fixed points."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            common = self.quantities(points, found.x, found.replicate_loss)
+            common = self.quantities(points, solution.x, solution.replicate_loss)
             values = {name: _plain(np.mean(v, axis=0)) for name, v in common.items()}
-            if len(found.replicate_loss) == 1:  # exact
+            if len(solution.replicate_loss) == 1:  # exact
                 return values, {name: _plain(np.zeros(np.shape(v))) for name, v in values.items()}
-            own = self.quantities(points, found.own_x, found.own_loss)
-            scatter = {name: standard_error(v) for name, v in own.items()}
+            single = self.quantities(points, solution.own_x, solution.own_loss)
+            scatter = {name: standard_error(v) for name, v in single.items()}
         # What is infinite in the limit (V of an interpolator) has no error.
         return values, {name: _plain(np.where(np.isfinite(values[name]), v, 0.0)) for name, v in scatter.items()}
 
