@@ -110,9 +110,8 @@ def _compute(
 def _table(rows: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """A sweep: a line per point, the main quantities as columns. One point: a column per model, a line per quantity."""
     columns = columns_of(rows)
-    if not any(
-        key.startswith("tested_") for row in rows for key in row
-    ):  # elsewhere it is usually the threshold that is wrong
+    # Tested elsewhere it is usually the threshold that is wrong: only there are these two shown.
+    if not any(key.startswith("tested_") for row in rows for key in row):
         columns = {name: heading for name, heading in columns.items() if name not in ("sensitivity", "specificity")}
     if swept:
         return line_per_row(rows, swept, {name: columns[name] for name in _IN_SWEEPS if name in columns})

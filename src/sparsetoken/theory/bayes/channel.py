@@ -81,9 +81,8 @@ class _OneToken(Channel):
         # The Gumbel law is analytic in a strip of half-width pi/2: errors of the trapezoidal rule are about exp(-pi^2/step).
         step = 0.25 if root > 1 else 0.2
         noise_top = np.log(self.length) + 0.5 * root**2 if root < 3 else root * (2 * np.log(self.length)) ** 0.5 + 6.0
-        top = (
-            max(FAR * root, noise_top - root**2) + 38.0
-        )  # the law's right tail exp(-z) is below rounding from there on
+        # The law's right tail exp(-z) is below rounding from 38 on.
+        top = max(FAR * root, noise_top - root**2) + 38.0
         return np.arange(-FAR * root - 5.0, top + step, step), step
 
     def _smoothed(self, function, root: float, z: np.ndarray, step: float) -> np.ndarray:

@@ -201,9 +201,8 @@ class ColouredReadout(ReadoutProblem):
         if ridge == 0:
             log_c = np.log((len(eigenvalues) - 1) / self.samples) - log_V  # tr[Sigma' M] = (d - 1)/c
         else:
-            low, high = np.log(ridge / eigenvalues.max()) + np.array(
-                [-40.0, 40.0]
-            )  # around ridge = c s, far beyond any c
+            # Around ridge = c s, far beyond any c.
+            low, high = np.log(ridge / eigenvalues.max()) + np.array([-40.0, 40.0])
             log_c = low if excess(low) <= 0 else brentq(excess, low, high)  # tr[Sigma' M] falls with c
         c = np.exp(log_c)
         sums = _sums(c, ridge, m_a, 0.0, self.spectrum)
