@@ -199,27 +199,31 @@ class Bags:
             )
             first = last
 
-    def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = (), size: int | None = None) -> Any:
-        """A pass over all bags, some megabytes (`size` bytes) at a time: the rows (one per bag) that work(part, *rows of own,
-        *shared) gives, concatenated; `own` are arrays with one row per bag, `shared` is given to all parts.
+    def per_bag(
+        self, work: Work, by_bag: Sequence[Any] = (), shared: Sequence[Any] = (), size: int | None = None
+    ) -> Any:
+        """A pass over all bags, some megabytes (`size` bytes) at a time: the rows (one per bag) that work(part, *rows of
+        by_bag, *shared) gives, concatenated; `by_bag` are arrays with one row per bag, `shared` goes to all parts.
 
         Sums over bags are written as passes so that they run where the bags are: here, or on a cluster (`ClusterBags`).
         """
-        found = list(self._worked(work, own, shared, size))
-        return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
+        results = list(self._worked(work, by_bag, shared, size))
+        return results[0] if len(results) == 1 else namespace(results[0]).concatenate(results)
 
     def combined(
-        self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
+        self, work: Work, combine: Combination = np.add, by_bag: Sequence[Any] = (), shared: Sequence[Any] = ()
     ) -> Any:
         """A pass as of `per_bag` whose results are combined in the order of the bags, by default added; `combine` is
         associative."""
-        return reduce(combine, self._worked(work, own, shared))
+        return reduce(combine, self._worked(work, by_bag, shared))
 
-    def _worked(self, work: Work, own: Sequence[Any], shared: Sequence[Any], size: int | None = None) -> Iterator[Any]:
+    def _worked(
+        self, work: Work, by_bag: Sequence[Any], shared: Sequence[Any], size: int | None = None
+    ) -> Iterator[Any]:
         first = 0
         for part in self.batches(size):
             last = first + len(part)
-            yield work(part, *(rows[first:last] for rows in own), *shared)
+            yield work(part, *(rows[first:last] for rows in by_bag), *shared)
             first = last
 
     def mean_tokens(self) -> Any:
@@ -297,9 +301,9 @@ class Bags:
         return labels_of(self.ids, labels)
 
     def _check_finite(self, missing: str) -> None:
-        found = first_not_finite(self.tokens, missing, self.feature_names)
-        if found is not None:
-            row, value, where = found
+        not_finite = first_not_finite(self.tokens, missing, self.feature_names)
+        if not_finite is not None:
+            row, value, where = not_finite
             i = int(np.searchsorted(self.starts, row, side="right")) - 1
             raise ValueError(f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, {where}")
 

@@ -111,20 +111,20 @@ class ClusterBags:
 
     # -- passes -------------------------------------------------------------------------------------------------------
 
-    def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = ()) -> np.ndarray:
+    def per_bag(self, work: Work, by_bag: Sequence[Any] = (), shared: Sequence[Any] = ()) -> np.ndarray:
         out: np.ndarray | None = None
-        for inside, found in self._run(_rows_of_part, work, own, shared):
+        for inside, result in self._run(_rows_of_part, work, by_bag, shared):
             if out is None:
-                out = room((len(self), *found.shape[1:]), found.dtype, ROW_BYTES)
-            out[inside] = found
+                out = room((len(self), *result.shape[1:]), result.dtype, ROW_BYTES)
+            out[inside] = result
         assert out is not None
         return out
 
     def combined(
-        self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
+        self, work: Work, combine: Combination = np.add, by_bag: Sequence[Any] = (), shared: Sequence[Any] = ()
     ) -> Any:
         task = partial(_combined_part, combine)
-        return reduce(combine, (found for _, found in self._run(task, work, own, shared)))
+        return reduce(combine, (result for _, result in self._run(task, work, by_bag, shared)))
 
     def mean_tokens(self) -> np.ndarray:
         return self.once_per_bag(MEAN_TOKENS, lambda: self.per_bag(mean_tokens_of_part))
@@ -166,16 +166,16 @@ class ClusterBags:
 
     def _part(self, rows: np.ndarray) -> ClusterBags:
         """What a worker needs to read some of the bags."""
-        own = {"files": self.files.some(rows), "rows": np.arange(len(rows)), "all_lengths": self.all_lengths[rows]}
-        return replace(self, client=None, connection=None, memory={}, **own)
+        of_part = {"files": self.files.some(rows), "rows": np.arange(len(rows)), "all_lengths": self.all_lengths[rows]}
+        return replace(self, client=None, connection=None, memory={}, **of_part)
 
     def _run(
-        self, task: Callable[..., Any], work: Work, own: Sequence[Any], shared: Sequence[Any]
+        self, task: Callable[..., Any], work: Work, by_bag: Sequence[Any], shared: Sequence[Any]
     ) -> Iterator[tuple[np.ndarray, Any]]:
         """The places and the result of each part, in order."""
         parts = self._parts()
         calls = (
-            (task, self._part(self.rows[inside]), work, tuple(rows[inside] for rows in own), tuple(shared))
+            (task, self._part(self.rows[inside]), work, tuple(rows[inside] for rows in by_bag), tuple(shared))
             for inside in parts
         )
         yield from zip(parts, in_order(self.client, calls))
@@ -215,8 +215,8 @@ def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
 def _read(part: ClusterBags) -> Any:
     """The part's bags, scaled if that is wanted."""
     bags = gather_arrays(part.files, part.reading, in_memory=PART_BYTES).astype(part.dtype)
-    names, known = (() if found is None else tuple(found) for found in (bags.feature_names, part.feature_names))
-    if bags.n_features != part.n_features or names != known or not np.array_equal(bags.lengths, part.lengths):
+    names, expected = (() if row is None else tuple(row) for row in (bags.feature_names, part.feature_names))
+    if bags.n_features != part.n_features or names != expected or not np.array_equal(bags.lengths, part.lengths):
         raise UnreadableBag(f"{part.files.paths[0]}, or a file after it, changed since the folder was opened")
     if part.scaler is None:
         return bags
@@ -226,14 +226,14 @@ def _read(part: ClusterBags) -> Any:
     return bags
 
 
-def _rows_of_part(part: ClusterBags, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]) -> np.ndarray:
-    return np.asarray(_read(part).per_bag(work, own, shared))
+def _rows_of_part(part: ClusterBags, work: Work, by_bag: tuple[Any, ...], shared: tuple[Any, ...]) -> np.ndarray:
+    return np.asarray(_read(part).per_bag(work, by_bag, shared))
 
 
 def _combined_part(
-    combine: Combination, part: ClusterBags, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]
+    combine: Combination, part: ClusterBags, work: Work, by_bag: tuple[Any, ...], shared: tuple[Any, ...]
 ) -> Any:
-    return _read(part).combined(work, combine, own, shared)
+    return _read(part).combined(work, combine, by_bag, shared)
 
 
 def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
@@ -248,10 +248,10 @@ def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
     local = replace(reading, executor="local", scheduler=None)  # a client cannot travel
     blocks = [files.paths[i : i + HEADERS] for i in range(0, len(files.paths), HEADERS)]
     calls = ((_headers, tuple(path.absolute() for path in block), local, version("sparsetoken")) for block in blocks)
-    found = [one for part in in_order(client, iter(calls)) for one in part]
-    width, names = check_alike(found, files.paths)
-    lengths = np.array([one[0] for one in found], dtype=np.intp)
-    dtype = np.result_type(*{one[3] for one in found})
+    headers = [head for part in in_order(client, iter(calls)) for head in part]
+    width, names = check_alike(headers, files.paths)
+    lengths = np.array([head[0] for head in headers], dtype=np.intp)
+    dtype = np.result_type(*{head[3] for head in headers})
     rows = np.arange(len(lengths))
     files = BagFiles(tuple(path.absolute() for path in files.paths), files.ids)  # workers have their own folder
     return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), local, None, connection)
@@ -279,6 +279,6 @@ def _client(executor: Any, scheduler: str | None) -> Any:
 
 def _headers(paths: Sequence[Path], reading: Reading, wanted: str) -> list[Header]:
     if version("sparsetoken") != wanted:
-        own = version("sparsetoken")
-        raise ValueError(f"a worker has sparsetoken {own}, this process {wanted}: install the same version there")
+        installed = version("sparsetoken")
+        raise ValueError(f"a worker has sparsetoken {installed}, this process {wanted}: install the same version there")
     return [header(path, reading) for path in paths]

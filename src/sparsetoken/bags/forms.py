@@ -167,9 +167,9 @@ def _stacked(bags: Iterable[tuple[Any, Any]]) -> tuple:
             raise ValueError(
                 f"bag {shown(i)} has {part.shape[1]} features, the bags before it have {parts[0].shape[1]}"
             )
-        own = _feature_names(bag)
-        names = names if parts else own
-        if names is not None and (own is None or list(own) != list(names)):
+        bag_names = _feature_names(bag)
+        names = names if parts else bag_names
+        if names is not None and (bag_names is None or list(bag_names) != list(names)):
             raise ValueError(f"bag {shown(i)} names its features otherwise than the bags before it")
         parts.append(part)
         ids.append(i)

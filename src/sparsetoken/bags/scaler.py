@@ -158,14 +158,14 @@ def _moments(
     """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
     least and greatest value; by one pass over the bags, which is not made where the bags have kept them."""
     passed = partial(bags.combined, part_moments, merged_moments, shared=(change,))
-    found = bags.once(MOMENTS, passed) if change is None else passed()
-    finite = np.isfinite(found.squares)
+    moments = bags.once(MOMENTS, passed) if change is None else passed()
+    finite = np.isfinite(moments.squares)
     if not np.all(finite):
         raise ValueError(f"the values of feature {int(np.argmin(finite))} are too far apart to be scaled")
-    deviation = np.sqrt(found.squares / found.tokens)
+    deviation = np.sqrt(moments.squares / moments.tokens)
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
-    varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(found.mean)
-    return found.mean, np.where(varies, deviation, 1.0), varies, np.stack([found.low, found.high])
+    varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(moments.mean)
+    return moments.mean, np.where(varies, deviation, 1.0), varies, np.stack([moments.low, moments.high])
 
 
 def part_moments(part: Bags, change: Callable[[Any], Any] | None = None) -> Moments:
@@ -189,14 +189,14 @@ def _block_moments(tokens: Any) -> Moments:
         return Moments(len(tokens), low, high, first + shift, np.asarray(namespace(z).einsum("ij,ij->j", z, z)))
 
 
-def merged_moments(one: Moments, other: Moments) -> Moments:
+def merged_moments(first: Moments, other: Moments) -> Moments:
     """The moments of both sets of tokens."""
-    count = one.tokens + other.tokens
+    count = first.tokens + other.tokens
     with np.errstate(over="ignore", invalid="ignore"):
-        gap = other.mean - one.mean
-        squares = one.squares + other.squares + (one.tokens * other.tokens / count) * gap**2
-        mean = one.mean + gap * (other.tokens / count)
-    return Moments(count, np.minimum(one.low, other.low), np.maximum(one.high, other.high), mean, squares)
+        gap = other.mean - first.mean
+        squares = first.squares + other.squares + (first.tokens * other.tokens / count) * gap**2
+        mean = first.mean + gap * (other.tokens / count)
+    return Moments(count, np.minimum(first.low, other.low), np.maximum(first.high, other.high), mean, squares)
 
 
 def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -221,13 +221,13 @@ def _heavy_features(bags: Bags, labels: Any, mean: np.ndarray, scale: np.ndarray
         return heavy
     first = labels == np.unique(labels)[0]
     quiet_mean, quiet_scale, _, (low, high) = _moments(bags[first])
-    own = np.flatnonzero(heavy & (_fourth_moments(bags[first], quiet_mean, quiet_scale) <= HEAVY))
-    if len(own) and not first.all():
+    candidates = np.flatnonzero(heavy & (_fourth_moments(bags[first], quiet_mean, quiet_scale) <= HEAVY))
+    if len(candidates) and not first.all():
         share = 1.0 - first.mean()
         # d share^k features would have k carriers of the second class alone by chance: fewer than one in twenty.
         needed = max(LEAST_CARRIERS, math.log(0.05 / bags.n_features) / math.log(share))
-        carried = bags[~first].combined(_carriers, shared=(own, low[own], high[own]))
-        heavy[own[carried >= needed]] = False
+        carried = bags[~first].combined(_carriers, shared=(candidates, low[candidates], high[candidates]))
+        heavy[candidates[carried >= needed]] = False
     return heavy
 
 

@@ -51,11 +51,16 @@ def answer(state: State, other: State | None, quick: bool, check_page: Callable[
 
 def answer_for(state: State, other: State | None, quick: bool) -> dict[str, Any]:
     """What the page shows for a state, and beside it for the one that it is compared with."""
-    found = {"stage": "quick" if quick else "exact", "view": state.view, **_shown(state, quick), "code": code_of(state)}
+    answer = {
+        "stage": "quick" if quick else "exact",
+        "view": state.view,
+        **_shown(state, quick),
+        "code": code_of(state),
+    }
     if other is not None:
-        found["other"] = _shown(other, quick)
-        found["differs"], found["other"]["differs"] = differences(state, other)
-    return found
+        answer["other"] = _shown(other, quick)
+        answer["differs"], answer["other"]["differs"] = differences(state, other)
+    return answer
 
 
 def _shown(state: State, quick: bool) -> dict[str, Any]:
@@ -75,15 +80,15 @@ def numbers(state: State, quick: bool) -> list[dict[str, Any]]:
     if not quick:
         models += (*(heads_models(state) if state.view == "heads" else ()), "bayes")
     for model in models:
-        found = point(state.task, state.training, model, quick)
+        forecast = point(state.task, state.training, model, quick)
         # Staged attention is what step-by-step training is compared with.
-        rows[model] = (STAGED if training and model == "attention" else HEADS.get(model) or label(model), found)
-        if found.hard and state.view in ("curves", "heads"):  # where its line is drawn
-            rows["reachable"] = (label("reachable"), Point(found.reachable, found.reachable_error))
+        rows[model] = (STAGED if training and model == "attention" else HEADS.get(model) or label(model), forecast)
+        if forecast.hard and state.view in ("curves", "heads"):  # where its line is drawn
+            rows["reachable"] = (label("reachable"), Point(forecast.reachable, forecast.reachable_error))
     return [
-        {"model": model, "label": words, "test_error": finite(found.test_error), "standard_error": found.standard_error,
-         "failure": found.failure}
-        for model, (words, found) in rows.items()
+        {"model": model, "label": text, "test_error": finite(forecast.test_error), "standard_error": forecast.standard_error,
+         "failure": forecast.failure}
+        for model, (text, forecast) in rows.items()
     ]  # fmt: skip
 
 

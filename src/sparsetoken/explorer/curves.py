@@ -66,8 +66,8 @@ class _Lines:
         values = [p.test_error for p in points.values()]
         self.traces.append(line(name, [*points], values, ink, model, errors=errors, shape=shape))
         if hard:
-            words, ink, reachable = label("reachable"), colour("reachable"), [p.reachable for p in points.values()]
-            self.traces.append(line(words, [*points], reachable, ink, "reachable", dash="dash", shape=shape))
+            text, ink, reachable = label("reachable"), colour("reachable"), [p.reachable for p in points.values()]
+            self.traces.append(line(text, [*points], reachable, ink, "reachable", dash="dash", shape=shape))
 
     def figure(self, title: str, finding: str, remark: str = "") -> dict[str, Any]:
         """The lines over one axis of samples."""
@@ -115,8 +115,8 @@ def heads_view(state: State, quick: bool) -> dict[str, Any]:
 
 
 def _best_heads(here: dict[str, Point]) -> str:
-    one, (name, best) = here["attention"], min(((n, here[n]) for n in HEADS), key=lambda item: item[1].test_error)
-    gain = (one.test_error - best.test_error) / max(np.hypot(one.standard_error, best.standard_error), 1e-12)
+    single, (name, best) = here["attention"], min(((n, here[n]) for n in HEADS), key=lambda item: item[1].test_error)
+    gain = (single.test_error - best.test_error) / max(np.hypot(single.standard_error, best.standard_error), 1e-12)
     if abs(gain) < 2:
         return "Here their number makes no difference beyond two standard errors."
     return f"Here {HEADS[name] + ' are' if gain > 0 else 'one head is'} better than {'one head' if gain > 0 else 'several'}."
@@ -126,9 +126,9 @@ def alignment_view(state: State, quick: bool) -> dict[str, Any]:
     """The query's cosine with the signal against alpha0 and its first-order approach to one; below, the sharpness."""
     here = state.training.alpha0
     alphas = sorted({*np.geomspace(here / 30, here * 30, 61).tolist(), here})
-    found = [alignment(state.task, state.training.but(alpha0=a)) for a in alphas]
-    own, rate = found[alphas.index(here)], found[0].rate
-    cosine = {name: [f.cosine[name] for f in found] for name in ("q", "w")}
+    alignments = [alignment(state.task, state.training.but(alpha0=a)) for a in alphas]
+    at_state, rate = alignments[alphas.index(here)], alignments[0].rate
+    cosine = {name: [f.cosine[name] for f in alignments] for name in ("q", "w")}
     traces = [
         line("query: cos(q₂, ξ)", alphas, cosine["q"], colour("attention"), "cosine_q"),
         line("readout: cos(w₁, ξ)", alphas, cosine["w"], OTHER_COLOURS[0], "cosine_w"),
@@ -137,9 +137,9 @@ def alignment_view(state: State, quick: bool) -> dict[str, Any]:
         sign = -1.0 if cosine["q"][-1] < 0 else 1.0
         first = [sign * (1 - rate / a) if rate / a < 1 else np.nan for a in alphas]
         traces.append(line("±(1 − K/α₀)", alphas, first, REFERENCE, "rate", dash="dash"))
-    sharpness = [f.sharpness for f in found]
+    sharpness = [f.sharpness for f in alignments]
     traces.append(line("sharpness k = β‖q₂‖", alphas, sharpness, OTHER_COLOURS[2], "k", yaxis="y2"))
-    still, anti = own.norm["q"] == 0, own.cosine["q"] < 0
+    still, anti = at_state.norm["q"] == 0, at_state.cosine["q"] < 0
     lowest = min(-0.05, min(cosine["q"]) * 1.05)
     return figure(
         f"Alignment after the two steps{': anti-aligned here' if anti else ''}",
@@ -148,7 +148,7 @@ def alignment_view(state: State, quick: bool) -> dict[str, Any]:
         axis("cosine with the signal", range=[lowest, 1.05], domain=[0.42, 1.0]),
         yaxis2=axis("sharpness k", rangemode="tozero", domain=[0.0, 0.34]),
         remark="the query stays at zero here, which has no direction" if still else "",
-        finding="" if still else f"Here the query's cosine is {own.cosine['q']:.2f}.",
+        finding="" if still else f"Here the query's cosine is {at_state.cosine['q']:.2f}.",
         shapes=[upright(here)],
     )
 
@@ -165,14 +165,14 @@ def capacity_view(state: State, quick: bool) -> dict[str, Any]:
             task = state.task.but(strength=strength)
             return attempt(lambda: threshold(task, state.training, model, quick), failures)
 
-        def height(found: Capacity) -> float:
-            return float(np.log10(found.alpha)) / 2 if np.isfinite(found.alpha) else np.nan
+        def height(capacity: Capacity) -> float:
+            return float(np.log10(capacity.alpha)) / 2 if np.isfinite(capacity.alpha) else np.nan
 
-        found = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
-        alphas, errors = ([getattr(c, name) for c in found.values()] for name in ("alpha", "standard_error"))
-        traces.append(line(label(model), [*found], alphas, colour(model), model, errors=errors))
+        capacities = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
+        alphas, errors = ([getattr(c, name) for c in capacities.values()] for name in ("alpha", "standard_error"))
+        traces.append(line(label(model), [*capacities], alphas, colour(model), model, errors=errors))
         never += float("inf") in alphas
-        separable += [label(model)] * (here in found and found[here].alpha > alpha1)
+        separable += [label(model)] * (here in capacities and capacities[here].alpha > alpha1)
     ends = [strengths[0], strengths[-1]]
     traces.append(line("readout's samples α₁", ends, [alpha1] * 2, REFERENCE, "alpha1", dash="dash"))
     return figure(

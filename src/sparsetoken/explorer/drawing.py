@@ -117,8 +117,8 @@ def figure(
         "legend": {"orientation": "h", "font": {"size": 12}, **below},
         **layout,
     }
-    words = {"title": title, "remark": remark, "finding": finding, "failures": list(failures)[:1]}
-    return {**words, "data": list(data), "layout": frame}
+    texts = {"title": title, "remark": remark, "finding": finding, "failures": list(failures)[:1]}
+    return {**texts, "data": list(data), "layout": frame}
 
 
 def upright(x: float) -> dict[str, Any]:
@@ -154,21 +154,21 @@ def _descent(state: State) -> dict[str, str]:
 def differences(state: State, other: State) -> tuple[str, str]:
     """The differences between two settings, as text for each; the first few, where there are many."""
 
-    def written(one: State) -> dict[str, str]:
-        texts = _fields(one)
-        if one.view in ("curves", "phase", "capacity"):
-            texts["equal"] = f"pooled, vectorized: {'all samples' if one.training.equal_samples else 'α₁'}"
-        if one.view == "training":
-            texts |= _descent(one)
+    def written(setting: State) -> dict[str, str]:
+        texts = _fields(setting)
+        if setting.view in ("curves", "phase", "capacity"):
+            texts["equal"] = f"pooled, vectorized: {'all samples' if setting.training.equal_samples else 'α₁'}"
+        if setting.view == "training":
+            texts |= _descent(setting)
         return texts
 
     here, there = written(state), written(other)
     names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-    found = []
+    described = []
     for texts in (here, there):
-        own = [texts[name] for name in names if name in texts]
-        found.append(", ".join(own[:4]) + (", …" if len(own) > 4 else ""))  # a legend has room for four
-    return found[0], found[1]
+        differing = [texts[name] for name in names if name in texts]
+        described.append(", ".join(differing[:4]) + (", …" if len(differing) > 4 else ""))  # a legend has room for four
+    return described[0], described[1]
 
 
 def finite(value: float) -> float | None:

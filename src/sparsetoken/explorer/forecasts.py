@@ -122,10 +122,10 @@ def _exact_point(task: Task, training: Training, model: str) -> Point:
     tolerance = 25 * ACCURACY if model.startswith("heads") else ACCURACY  # half a second for a point of several heads
     start = theory.WarmStart(_starts[key]) if key in _starts else None
     accuracy = theory.Accuracy(tolerance, warm_start=start)
-    found = theory.forecast(task, training, model, accuracy=accuracy, with_capacity=False)
-    assert found.result is not None
-    _starts[key] = found.result.warm_start.x
-    return Point(found.test_error, found.standard_error)
+    forecast = theory.forecast(task, training, model, accuracy=accuracy, with_capacity=False)
+    assert forecast.result is not None
+    _starts[key] = forecast.result.warm_start.x
+    return Point(forecast.test_error, forecast.standard_error)
 
 
 @lru_cache(100 * KEPT)

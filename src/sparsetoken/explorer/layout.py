@@ -152,11 +152,11 @@ def _graph(name: str, figure: Any = None) -> dcc.Graph:
 def _figures() -> list[Any]:
     """The figure, which begins with the stored one, and the place of the other setting's."""
     first = {name: first_answer()[name] for name in ("data", "layout")}
-    own = [html.H2(id="plot-title"), _part("P", style="setting", id="plot-setting"), _graph("graph", first)]
+    this = [html.H2(id="plot-title"), _part("P", style="setting", id="plot-setting"), _graph("graph", first)]
     other = [_part("P", style="setting", id="other-setting"), html.Div(_graph("graph-a"), id="other-plot", hidden=True)]
-    said = {"aria_labelledby": "plot-title", "aria_describedby": "caption", "data_stale": "yes"}
+    described = {"aria_labelledby": "plot-title", "aria_describedby": "caption", "data_stale": "yes"}
     return [
-        _part("Figure", own, id="plot-area", **said),
+        _part("Figure", this, id="plot-area", **described),
         _part("Figure", other, id="other-area", hidden=True, aria_labelledby="other-setting"),
     ]
 

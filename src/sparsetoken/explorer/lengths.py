@@ -39,12 +39,12 @@ def needed_view(state: State, quick: bool) -> dict[str, Any]:
     lines = {
         method: _line(state, method, place, quick, failures) for place, method in enumerate(methods_of(state, quick))
     }
-    guides = [_guide(method, found, state.goal == "cosine") for method, found in lines.items() if found["x"]]
+    guides = [_guide(method, drawn, state.goal == "cosine") for method, drawn in lines.items() if drawn["x"]]
     target, here = target_of(state), (state.task.longest, state.task.mean_strength)
     goal = "cosine ½ with the signal" if target is None else f"{100 * target:.3g} % test error"
     remarks = [] if target is None else ["attention has the sharpness √(2 log L) at every length"]
     remarks += ["message passing and the Bayes limit follow"] * quick
-    values = [y for found in lines.values() for y in found["y"]]
+    values = [y for drawn in lines.values() for y in drawn["y"]]
     return figure(
         f"Strength needed for {goal}, against the length of bags",
         [*lines.values(), *guides, _mark(*here)],
@@ -65,9 +65,11 @@ def _line(state: State, method: str, place: int, quick: bool, failures: list[str
     lengths = [length for length in LENGTHS if length > state.task.mean_sparsity]
     if method in LATER:
         lengths = lengths[1::2]
-    found = refined(at, lengths, _height, most=len(lengths) if quick or method in LATER else MOST_POINTS, whole=True)
-    shown = [value if 0 < value < math.inf else math.nan for value in found.values()]
-    return line(label(method.removeprefix("trained:")), [*found], shown, colour(method, place), method)
+    strengths = refined(
+        at, lengths, _height, most=len(lengths) if quick or method in LATER else MOST_POINTS, whole=True
+    )
+    shown = [value if 0 < value < math.inf else math.nan for value in strengths.values()]
+    return line(label(method.removeprefix("trained:")), [*strengths], shown, colour(method, place), method)
 
 
 def _height(strength: float) -> float:
@@ -82,9 +84,9 @@ def exponent(method: str, cosine: bool) -> float | None:
     return long_bag_exponent("products:1" if name == "attention" else name, cosine)
 
 
-def _guide(method: str, found: dict[str, Any], cosine: bool) -> dict[str, Any]:
+def _guide(method: str, drawn: dict[str, Any], cosine: bool) -> dict[str, Any]:
     """A dashed line of the slope of long bags beside the line's end, with its power of L."""
-    power, (x, y) = exponent(method, cosine), (found["x"][-1], found["y"][-1] or math.nan)
+    power, (x, y) = exponent(method, cosine), (drawn["x"][-1], drawn["y"][-1] or math.nan)
     places = np.geomspace(x / 100, 1.6 * x, 9)
     if power is None:
         heights, text = np.sqrt(np.log(places) / np.log(x)), "√log L"
@@ -112,11 +114,11 @@ def _mark(length: int, strength: float) -> dict[str, Any]:
 
 def _finding(lines: dict[str, dict[str, Any]], length: int, strength: float) -> str:
     enough = []
-    for found in lines.values():
-        points = [(x, y) for x, y in zip(found["x"], found["y"]) if y is not None]
+    for drawn in lines.values():
+        points = [(x, y) for x, y in zip(drawn["x"], drawn["y"]) if y is not None]
         if points and strength > 0:
             x, y = np.log(points).T
-            enough += [found["name"]] * bool(math.log(strength) >= np.interp(math.log(length), x, y))
+            enough += [drawn["name"]] * bool(math.log(strength) >= np.interp(math.log(length), x, y))
     return f"At your L and θ the signal is strong enough for: {', '.join(enough) or 'none of them'}."
 
 
@@ -147,8 +149,8 @@ def lengths_view(state: State, quick: bool) -> dict[str, Any]:
     return figure(
         f"Attention trained at L = {here}, tested on longer bags",
         [
-            line(words, [*rows], [row[name] for row in rows.values()], ink, name, dash=dash)
-            for name, words, ink, dash in shown
+            line(heading, [*rows], [row[name] for row in rows.values()], ink, name, dash=dash)
+            for name, heading, ink, dash in shown
         ],
         log_axis("tokens per bag at test time", lengths),
         axis("share of bags", range=[-0.02, 1.02]),

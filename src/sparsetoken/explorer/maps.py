@@ -44,14 +44,14 @@ def phase_view(state: State, quick: bool) -> dict[str, Any]:
     if off:
         remarks.append(f"{' and '.join(off)} = 0 cannot be shown on a logarithmic axis, which has the slider's range")
     z = [[_colour(cells[x, y]) for x in values[state.x]] for y in values[state.y]]
-    own = _colour([point(state.task, state.training, model, quick=True) for model in _models(state)])
+    at_cross = _colour([point(state.task, state.training, model, quick=True) for model in _models(state)])
     return figure(
         COLOURS[state.colour].capitalize(),
         [*_layers(state, values, z, contours=not quick), _mark(state)],
         *(_axis(name, values[name]) for name in (state.x, state.y)),
         failures=[p.failure for p in points if p.failure],
         remark="; ".join(remarks),
-        finding="" if own is None else f"At the cross it is {own:.3g}.",
+        finding="" if at_cross is None else f"At the cross it is {at_cross:.3g}.",
         showlegend=False,
     )
 
@@ -151,10 +151,10 @@ def bag_view(state: State, quick: bool) -> dict[str, Any]:
     signal = set(places.tolist())
     kinds = (("signal tokens", SIGNAL_TOKEN, "signal"), ("noise tokens", NOISE_TOKEN, "noise"))
     bars = [
-        {"type": "bar", "name": words, "marker": {"color": ink}, "meta": meta, "yaxis": "y2", "width": 0.9,
+        {"type": "bar", "name": heading, "marker": {"color": ink}, "meta": meta, "yaxis": "y2", "width": 0.9,
          "x": [i + 1 for i in range(length) if (i in signal) == (meta == "signal")],
          "y": [float(after[i]) for i in range(length) if (i in signal) == (meta == "signal")]}
-        for words, ink, meta in kinds
+        for heading, ink, meta in kinds
     ]  # fmt: skip
     before = {
         "type": "scatter", "mode": "lines", "name": "before: 1/L", "x": [0.5, length + 0.5],

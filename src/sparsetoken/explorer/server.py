@@ -58,7 +58,7 @@ class Callbacks:
     def _answer(self, state: PageState, raw: dict[str, Any], page_id: str, quick: bool) -> Any:
         other, why_none = other_of(raw["values"])
         if state == self._first and other is None:
-            found: dict[str, Any] | None = first_answer()
+            answer: dict[str, Any] | None = first_answer()
         else:
             from . import answers  # its theory takes a second to import, for which the first page does not wait
             from .forecasts import Superseded
@@ -67,8 +67,8 @@ class Callbacks:
                 if self._latest.get(page_id, raw["key"]) != raw["key"]:
                     raise Superseded
 
-            found = answers.answer(state, other, quick, check_page)
-        return no_update if found is None else {**found, "key": raw["key"], "no_other": why_none}
+            answer = answers.answer(state, other, quick, check_page)
+        return no_update if answer is None else {**answer, "key": raw["key"], "no_other": why_none}
 
     @cached_property
     def _simulations(self) -> Simulations:
@@ -159,13 +159,13 @@ def _add_field_callbacks(app: Dash) -> None:
     tabs = [f"tab-{name}" for name in VIEWS]
     buttons = ("reset", "keep", "swap", "end", *(f"preset-{name}" for name in WORDS["presets"]), *tabs)
     clicks = [*(Input(name, "n_clicks") for name in buttons), Input("graph", "clickData")]
-    words = State("words", "data")
-    _client(app, "act", *_outputs(*(f"{name}.value" for name in FIELDS)), *clicks, words, *_values(FIELDS, State))
+    page_words = State("words", "data")
+    _client(app, "act", *_outputs(*(f"{name}.value" for name in FIELDS)), *clicks, page_words, *_values(FIELDS, State))
     # At once: the tabs, the caption and the notice that an answer is being computed. After a moment: the request to the server.
     at_once = ("status.children", "caption.children", "remarks.children", "swap.disabled", "end.disabled")
     chosen = [f"{tab}.{attribute}" for tab in tabs for attribute in ("aria-selected", "tabIndex")]
     shown = _outputs(*at_once, *chosen, "panel.aria-labelledby")
-    _client(app, "touched", *shown, *_values(FIELDS, Input), words, initial=True)
+    _client(app, "touched", *shown, *_values(FIELDS, Input), page_words, initial=True)
     _client(app, "collect", Output("raw", "data"), *_values(FIELDS, Input), initial=True)
 
 

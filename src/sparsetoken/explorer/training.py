@@ -18,14 +18,14 @@ STAGED = "attention, staged"
 
 def training_view(state: State, quick: bool) -> dict[str, Any]:
     """Errors over the steps of descent on all samples, beside staged training (alone in the quick answer) and Bayes limit."""
-    steps, found = state.descent.steps, None if quick else curve_of(state)
-    curve = None if isinstance(found, str) else found
+    steps, result = state.descent.steps, None if quick else curve_of(state)
+    curve = None if isinstance(result, str) else result
     looks = {
         "attention": (STAGED, "staged", REFERENCE, "dash"),
         "bayes": (label("bayes"), "bayes", colour("bayes"), "solid"),
     }
     levels = {model: point(state.task, state.training, model, quick) for model in ("attention", *["bayes"][quick:])}
-    failures = [found] if isinstance(found, str) else []
+    failures = [result] if isinstance(result, str) else []
     failures += [f"{looks[model][0]}: {level.failure}" for model, level in levels.items() if level.failure]
     lines = [
         line(name, [0, steps], [levels[model].test_error or np.nan] * 2, ink, meta, dash=dash)
@@ -55,8 +55,8 @@ def training_rows(state: State) -> dict[str, tuple[str, Point]]:
         return {"last": (name, Point(np.nan, failure=curve))}
     places = {"best": (curve.best_step, "best step"), "last": (state.descent.steps, "at the end, step")}
     return {
-        key: (f"{name}, {words} {step}", Point(float(curve.test_error[step]), float(curve.standard_error[step])))
-        for key, (step, words) in places.items()
+        key: (f"{name}, {heading} {step}", Point(float(curve.test_error[step]), float(curve.standard_error[step])))
+        for key, (step, heading) in places.items()
     }
 
 

@@ -84,20 +84,20 @@ def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) ->
         yield source
 
 
-def _chosen(found: Mapping[str, Any], key: str | None, path: Path) -> Any:
+def _chosen(arrays: Mapping[str, Any], key: str | None, path: Path) -> Any:
     """The array of features among several."""
     if key is not None:
-        if key not in found:
-            raise UnreadableBag(f"{path} has no array {key!r}; it has {listed(found)}")
-        return found[key]
+        if key not in arrays:
+            raise UnreadableBag(f"{path} has no array {key!r}; it has {listed(arrays)}")
+        return arrays[key]
     for name in KEYS:
-        if name in found:
-            return found[name]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
+        if name in arrays:
+            return arrays[name]
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    if not arrays:
         raise UnreadableBag(f"{path} holds no array")
-    raise UnreadableBag(f"{path} holds several arrays, {listed(found)}: name the one with the features (key)")
+    raise UnreadableBag(f"{path} holds several arrays, {listed(arrays)}: name the one with the features (key)")
 
 
 def _two(shape: tuple[int, ...] | None, path: Path) -> tuple[int, int]:
@@ -160,8 +160,8 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or is damaged")
     with in_one_sentence(path, "cannot be read as plain arrays"), zipfile.ZipFile(path) as archive:
-        found = {name: _stored_array(archive, member, path) for name, member in _npz_members(archive).items()}
-    return {name: np.char.decode(a, "utf-8", "replace") if a.dtype.kind == "S" else a for name, a in found.items()}
+        arrays = {name: _stored_array(archive, member, path) for name, member in _npz_members(archive).items()}
+    return {name: np.char.decode(a, "utf-8", "replace") if a.dtype.kind == "S" else a for name, a in arrays.items()}
 
 
 def _npy_header(stream: Any, path: Path) -> tuple[tuple[int, ...], Any, np.dtype]:
@@ -183,9 +183,9 @@ def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
     import h5py
 
     with h5py.File(path, "r") as file:
-        found: dict[str, Any] = {}
-        file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-        data = _chosen(found, key, path)
+        arrays: dict[str, Any] = {}
+        file.visititems(lambda name, item: arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+        data = _chosen(arrays, key, path)
         if data.external or data.is_virtual:
             raise UnreadableBag(f"{path} is not read: its array lies in another file")
         yield _source(path, data.shape, data.dtype, lambda: data if data.ndim == 2 else data[:])

@@ -129,8 +129,8 @@ def gather_arrays(files: BagFiles, reading: Reading, in_memory: int | None = Non
     """`gather`, of files with one bag each."""
     headers = [header(path, reading) for path in files.paths]
     width, names = check_alike(headers, files.paths)
-    lengths = np.array([one[0] for one in headers], dtype=np.intp)
-    tokens = scratch.room((int(lengths.sum()), width), np.result_type(*(one[3] for one in headers)), in_memory)
+    lengths = np.array([head[0] for head in headers], dtype=np.intp)
+    tokens = scratch.room((int(lengths.sum()), width), np.result_type(*(head[3] for head in headers)), in_memory)
     row = 0
     for path, length in zip(files.paths, lengths):
         end = row + int(length)
@@ -172,9 +172,9 @@ def name_array(names: Sequence[str] | None) -> np.ndarray | None:
 
 
 def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[str] | None, missing: str) -> None:
-    found = first_not_finite(block, missing, names)
-    if found is not None:
-        row, value, where = found
+    not_finite = first_not_finite(block, missing, names)
+    if not_finite is not None:
+        row, value, where = not_finite
         raise UnreadableBag(f"{path} contains {value}: token {before + row}, {where}")
 
 
@@ -189,23 +189,23 @@ def _gather_tables(files: BagFiles, reading: Reading) -> Held:
 
     there = _columns(files.paths[0])
     wanted = [name for name in (reading.bag, *reading.carried) if name in there]
-    heads, own_codes, known, columns = [], [], dict[str, int](), None
+    heads, own_codes, place_of, columns = [], [], dict[str, int](), None
     for path, own_id in zip(files.paths, files.ids):
-        head, own = _head(path, reading, wanted)
-        if columns not in (None, own):
+        head, features = _head(path, reading, wanted)
+        if columns not in (None, features):
             raise UnreadableBag(f"{path} names its features otherwise than {files.paths[0]}")
-        columns = own
+        columns = features
         names = text_ids(head[reading.bag], path) if reading.bag in wanted else np.full(len(head), own_id, dtype=object)
         inside, uniques = pd.factorize(names)
-        places = np.array([known.setdefault(str(name), len(known)) for name in uniques])
+        places = np.array([place_of.setdefault(str(name), len(place_of)) for name in uniques])
         own_codes.append(places[inside])
         heads.append(head)
     assert columns is not None
     codes = np.concatenate(own_codes)
-    lengths = np.bincount(codes, minlength=len(known))
+    lengths = np.bincount(codes, minlength=len(place_of))
     tokens = scratch.room((len(codes), len(columns)), np.float64)
     _fill(tokens, starts_of(lengths), zip(files.paths, own_codes), columns, reading.missing)
-    bags = Bags.trusted(tokens, starts_of(lengths), object_array(known), name_array(columns))
+    bags = Bags.trusted(tokens, starts_of(lengths), object_array(place_of), name_array(columns))
     rows = {
         name: np.concatenate([h[name].to_numpy() for h in heads]) for name in wanted if all(name in h for h in heads)
     }
@@ -236,9 +236,9 @@ def _fill(tokens: np.ndarray, filled: np.ndarray, files: Iterable[Any], columns:
             for batch in file.iter_batches(batch_size=step, columns=columns):
                 block = as_numbers(batch, columns, tokens.dtype)
                 _check_finite(block, path, first, columns, missing)
-                own = codes[first : first + len(block)]
+                batch_codes = codes[first : first + len(block)]
                 first += len(block)
-                order = np.argsort(own, kind="stable")
-                for code, begin, count in zip(*np.unique(own[order], return_index=True, return_counts=True)):
+                order = np.argsort(batch_codes, kind="stable")
+                for code, begin, count in zip(*np.unique(batch_codes[order], return_index=True, return_counts=True)):
                     tokens[filled[code] : filled[code] + count] = block[order[begin : begin + count]]
                     filled[code] += count

@@ -114,27 +114,27 @@ def read_bags(
 
 def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
     """Bags from one file per bag, or from Parquet files with several each, here or on a cluster."""
-    found = list_files(files)
-    place = files if isinstance(files, str | Path) else found.paths[0].parent
+    listing = list_files(files)
+    place = files if isinstance(files, str | Path) else listing.paths[0].parent
     values = None if labels is None else values_by_id(labels, reading, reading.label)  # before a long reading
     if values is None:
         if reading.skip_unmatched:
             raise ValueError("skip_unmatched goes with a table of labels")
-        if reading.groups is not None and not found.are_tables:
+        if reading.groups is not None and not listing.are_tables:
             raise ValueError(
                 "the groups of a folder's bags are a column of the table of labels (labels_file, or --labels)"
             )
-        if reading.need_labels and not found.are_tables:
-            what = "a folder of bags" if len(found.paths) > 1 else "a bag without a label"
+        if reading.need_labels and not listing.are_tables:
+            what = "a folder of bags" if len(listing.paths) > 1 else "a bag without a label"
             raise ValueError(f"{place} is {what}: give the table with their labels (labels_file, or --labels)")
-    check_ignored(found, reading.ignore)
-    if reading.skip_unmatched and values is not None and not found.have_column(reading.bag):
-        wanted = values_of_bags(values, found.ids, skip_unmatched=True)  # other files are not even read
-        kept = [i for i, name in enumerate(found.ids) if name in wanted]
+    check_ignored(listing, reading.ignore)
+    if reading.skip_unmatched and values is not None and not listing.have_column(reading.bag):
+        wanted = values_of_bags(values, listing.ids, skip_unmatched=True)  # other files are not even read
+        kept = [i for i, name in enumerate(listing.ids) if name in wanted]
         if not kept:
-            raise ValueError(f"none of the {len(found.ids)} files has a label; the first is {found.paths[0]}")
-        found = found.some(kept)
-    held = gather(found, reading) if reading.here else Held(on_cluster(found, reading))
+            raise ValueError(f"none of the {len(listing.ids)} files has a label; the first is {listing.paths[0]}")
+        listing = listing.some(kept)
+    held = gather(listing, reading) if reading.here else Held(on_cluster(listing, reading))
     return _labelled(held, place, labels, values, reading)
 
 
@@ -149,10 +149,10 @@ def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None
         if reading.skip_unmatched:
             held = _with_labels(held, place, values)
         labels = held.bags.labels(values)
-        own = held.columns.get(reading.label)
-        if own is not None and reading.label not in reading.ignore:
+        from_files = held.columns.get(reading.label)
+        if from_files is not None and reading.label not in reading.ignore:
             where = (f"{place}", f"{source}" if isinstance(source, str | Path) else "the table of labels")
-            check_agreement(labels[held.bag_of_row], own, held.bags.ids[held.bag_of_row], where, held.remedy)
+            check_agreement(labels[held.bag_of_row], from_files, held.bags.ids[held.bag_of_row], where, held.remedy)
     tokens: dict[str, np.ndarray] = {}
     if held.columns and reading.missing != "drop-token":  # some tokens of the rows may have been left out
         order = np.argsort(held.bag_of_row, kind="stable")

@@ -309,18 +309,18 @@ def values_by_id(source: Any, reading: Reading, column: str) -> dict[str, Any]:
 
 def values_of_bags(values: dict[str, Any], ids: Iterable[str], skip_unmatched: bool = False) -> dict[str, Any]:
     """Values of a table by bag id, where the table may name a bag's file instead, ending and all."""
-    known = set(ids)
-    found: dict[str, Any] = {}
+    wanted = set(ids)
+    values_by_bag: dict[str, Any] = {}
     named: dict[str, str] = {}
     for name, value in values.items():
-        ending = None if name in known else ending_of(Path(name))
+        ending = None if name in wanted else ending_of(Path(name))
         bag = name if ending is None else name[: -len(ending)]
-        if skip_unmatched and bag not in known:
+        if skip_unmatched and bag not in wanted:
             continue
         if bag in named:
             raise ValueError(f"the table of labels names bag {bag!r} twice, as {named[bag]!r} and as {name!r}")
-        found[bag], named[bag] = value, name
-    return found
+        values_by_bag[bag], named[bag] = value, name
+    return values_by_bag
 
 
 def label_per_bag(
@@ -348,17 +348,17 @@ def check_agreement(labels: np.ndarray, others: Any, ids: np.ndarray, where: tup
     """Refuse labels of the files, `others`, that contradict those of a table; `where` names both places."""
     import pandas as pd
 
-    known = ~pd.isna(others)
-    if not known.any():
+    has_label = ~pd.isna(others)
+    if not has_label.any():
         return
-    mine, theirs = labels[known], plain_labels(np.asarray(others)[known], where[0])
+    mine, theirs = labels[has_label], plain_labels(np.asarray(others)[has_label], where[0])
     if mine.dtype.kind not in "biuf" or theirs.dtype.kind not in "biuf":
         mine, theirs = mine.astype(str), theirs.astype(str)
     differs = mine != theirs
     if np.any(differs):
         k = int(np.argmax(differs))
         both = f"the label {theirs[k]!s} in {where[0]} and {mine[k]!s} in {where[1]}"
-        raise ValueError(f"bag {shown(ids[known][k])} has {both}; {remedy}")
+        raise ValueError(f"bag {shown(ids[has_label][k])} has {both}; {remedy}")
 
 
 def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
@@ -366,9 +366,9 @@ def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
     if not isinstance(labels, Mapping) and not (hasattr(labels, "index") and hasattr(labels, "items")):
         raise ValueError("labels must map bag ids to labels (a dict or a pandas Series indexed by bag id)")
     table, names = dict(labels.items()), ids.tolist()
-    known = set(names)
+    bag_names = set(names)
     for name in table:
-        if name not in known:
+        if name not in bag_names:
             others = f"which is not among the bags (their ids are such as {names[0]!r})"
             raise ValueError(f"the labels name bag {name!r}, {others}")
     for name in names:

@@ -72,18 +72,18 @@ class Tensor:
 def described_tensors(archive: zipfile.ZipFile) -> Any:
     """The object that the archive describes: a tensor, or dicts, lists and tuples of tensors and plain values."""
     names = archive.namelist()
-    found = [name for name in names if name.endswith("/data.pkl") or name == "data.pkl"]
-    if len(found) != 1:
+    descriptions = [name for name in names if name.endswith("/data.pkl") or name == "data.pkl"]
+    if len(descriptions) != 1:
         raise NotPlainTensors("it is a zip archive, but not one that torch.save writes")
-    root = found[0][: -len("data.pkl")]
+    root = descriptions[0][: -len("data.pkl")]
     if f"{root}constants.pkl" in names:
         raise NotPlainTensors("it holds a TorchScript program, not a tensor")
     if f"{root}byteorder" in names and archive.read(f"{root}byteorder").strip() not in (b"little", b""):
         raise NotPlainTensors("its numbers are in big-endian order; save it again on a little-endian machine")
-    if archive.getinfo(found[0]).file_size > 2**24:  # it takes some hundred bytes
+    if archive.getinfo(descriptions[0]).file_size > 2**24:  # it takes some hundred bytes
         raise NotPlainTensors("its description of the tensors is far longer than any tensor needs")
     try:
-        return _Reader(archive.read(found[0]), root, set(names)).load()
+        return _Reader(archive.read(descriptions[0]), root, set(names)).load()
     except NotPlainTensors:
         raise
     except Exception as error:  # a broken pickle can fail in many ways

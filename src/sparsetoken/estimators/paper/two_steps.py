@@ -56,7 +56,7 @@ def two_gradient_steps(
 
 def one_product(bags: Any, pull: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """-sum_i pull_i X_i^T P_i X_i v of each vector v, with its own row of pulls."""
-    return -bags.combined(_pulled_tokens, own=(pull.T,), shared=(vectors.T,))
+    return -bags.combined(_pulled_tokens, by_bag=(pull.T,), shared=(vectors.T,))
 
 
 def pooled_tokens(bags: Any) -> np.ndarray:
