@@ -56,8 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
             asked = sys.argv[1:] if arguments is None else arguments
             everything = "--help-all" in asked or "_SPARSETOKEN_COMPLETE" in os.environ
-            words = ["--help" if word == "--help-all" else word for word in asked]
-            outcome = _command(everything)(words, standalone_mode=False)
+            typed = ["--help" if word == "--help-all" else word for word in asked]
+            outcome = _command(everything)(typed, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -52,8 +52,10 @@ class BagOptions(Options):
 
         if cluster is not None and cluster.executor == "dask" and cluster.scheduler is None:
             raise ValueError("--executor dask needs --scheduler, such as tcp://127.0.0.1:8786")
-        own = {name: value for name, value in vars(self).items() if name in Reading.__dataclass_fields__}
-        return read_bags(file, labels_file=self.labels, **{**own, **({} if cluster is None else vars(cluster)), **how})
+        columns = {name: value for name, value in vars(self).items() if name in Reading.__dataclass_fields__}
+        return read_bags(
+            file, labels_file=self.labels, **{**columns, **({} if cluster is None else vars(cluster)), **how}
+        )
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,14 @@ class LabelledOptions(BagOptions):
         """The label of the file that --positive-label names; None without it."""
         if self.positive_label is None:
             return None
-        known = {str(label): label for label in sorted(set(labels.tolist()))}
-        if self.positive_label not in known:
+        by_name = {str(label): label for label in sorted(set(labels.tolist()))}
+        if self.positive_label not in by_name:
             raise ValueError(
-                f"--positive-label must be a label of the file, such as {next(iter(known))}, got {self.positive_label!r}"
+                f"--positive-label must be a label of the file, such as {next(iter(by_name))}, got {self.positive_label!r}"
             )
-        if len(known) != 2:
-            raise ValueError(f"--positive-label goes with two classes; the labels of the file are of {len(known)}")
-        return known[self.positive_label]
+        if len(by_name) != 2:
+            raise ValueError(f"--positive-label goes with two classes; the labels of the file are of {len(by_name)}")
+        return by_name[self.positive_label]
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,8 @@ def is_regression(task: str, labels: Any) -> bool:
 
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
-    found, why = inferred_task(labels)
-    regression = (found if task == "auto" else task) == "regression"
+    inferred, why = inferred_task(labels)
+    regression = (inferred if task == "auto" else task) == "regression"
     if task == "classification" and why == DECIMALS:
         raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
     if not regression and len(set(labels.tolist())) == len(labels) > 2:

@@ -67,8 +67,8 @@ def echo_text(text: str, indent: int = 0) -> None:
 def echo_list(entries: Mapping[str, str], indent: int = 0) -> None:
     """Print names with words beside them."""
     width = max(map(len, entries), default=0)
-    for name, words in entries.items():
-        echo_text(f"{' ' * indent}{name:<{width}}  {words}".rstrip(), indent + width + 2)
+    for name, text in entries.items():
+        echo_text(f"{' ' * indent}{name:<{width}}  {text}".rstrip(), indent + width + 2)
 
 
 def check_files(
@@ -101,7 +101,7 @@ def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Se
             continue
         try:
             write(path)
-            written += [f"{words} written to {path}" for words in what]
+            written += [f"{label} written to {path}" for label in what]
         except Exception as error:  # any error: the results are shown first
             broken = broken or error
     show()
@@ -206,4 +206,4 @@ def stages(first: str) -> Iterator[Callable[[str], None]]:
     from rich.markup import escape
 
     with Console(stderr=True).status(escape(first)) as status:
-        yield lambda words: status.update(escape(words))
+        yield lambda work: status.update(escape(work))

@@ -89,7 +89,7 @@ def _packages(problems: list[str]) -> dict[str, str]:
     except metadata.PackageNotFoundError:
         problems.append("sparsetoken runs from its sources and is not installed: pip install -e .")
         return {"sparsetoken": "not installed"}
-    found = {}
+    versions = {}
     for text in listed:
         wanted = Requirement(text)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
@@ -97,13 +97,13 @@ def _packages(problems: list[str]) -> dict[str, str]:
         try:
             version = metadata.version(wanted.name)
         except metadata.PackageNotFoundError:
-            found[wanted.name] = "missing"
+            versions[wanted.name] = "missing"
             problems.append(f"{wanted.name} is not installed: pip install '{wanted.name}{wanted.specifier}'")
             continue
-        found[wanted.name] = version
+        versions[wanted.name] = version
         if not wanted.specifier.contains(version, prereleases=True):
             problems.append(f"{wanted.name} is {version}, and {wanted.specifier} is required")
-    return found
+    return versions
 
 
 def _devices(problems: list[str]) -> dict[str, str]:

@@ -56,11 +56,11 @@ _OF_CLASSES = {"accuracy": "accuracy", "auc": "AUC", "log_loss": "log loss", "to
 _OF_NUMBERS = {"r2": "R²", "mae": "mean absolute error", "rmse": "RMSE"}
 
 
-def _table(found: list[Any], measures: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+def _table(results: list[Any], measures: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows; a measure that no learner has is left out."""
     from .._core.averages import with_error
 
-    shown = [name for name in measures if any(getattr(e, name) == getattr(e, name) for e in found)]
+    shown = [name for name in measures if any(getattr(e, name) == getattr(e, name) for e in results)]
     errors = list(measures)[:2]
     rows = [
         [
@@ -69,7 +69,7 @@ def _table(found: list[Any], measures: Mapping[str, str]) -> tuple[list[str], li
             *(f"{getattr(e, name):.3g}".replace("nan", "-") for name in shown if name not in errors),
             f"{e.fit_seconds:.2g}",
         ]
-        for e in found
+        for e in results
     ]
     return ["learner", *(measures[name] for name in shown), "CPU s"], rows
 
@@ -89,8 +89,8 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
     else:
         splits = stratified_splits(read.labels, *plan, read.groups)
         steps = cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups)
-    found = _finished(steps, len(makers), len(splits) * plan[0])
-    return sorted(found, key=lambda e: -e.r2 if numbers else (-e.accuracy, -e.auc))
+    results = _finished(steps, len(makers), len(splits) * plan[0])
+    return sorted(results, key=lambda e: -e.r2 if numbers else (-e.accuracy, -e.auc))
 
 
 def _prepared(given: LabelledBags, positive: Any, name: str, make: Callable[[], Any]) -> Any:
@@ -106,64 +106,66 @@ def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
     """The results among an evaluation's steps, of which a fit is None; a learner of over a minute is announced."""
     from .._core.workers import progress
 
-    found: list[Any] = []
+    results: list[Any] = []
     with progress() as add:
         advance, begun, first = add("cross-validating", learners * fits), time.monotonic(), True
         for step in steps:
             if step is not None:
-                found.append(step)
+                results.append(step)
                 begun, first = time.monotonic(), True
                 continue
             advance(1)
             seconds = (time.monotonic() - begun) * fits
             if first and seconds > LONG:
-                place = f"learner {len(found) + 1} of {learners}"
+                place = f"learner {len(results) + 1} of {learners}"
                 echo(f"{place}: about {seconds / 60:.0f} min for {fits} fits (fewer with --folds, --repeats)", err=True)
             first = False
-    return found
+    return results
 
 
-def _draw(found: list[Any], title: str, path: Path, measures: Mapping[str, str]) -> None:
+def _draw(results: list[Any], title: str, path: Path, measures: Mapping[str, str]) -> None:
     from ..plotting.show import new_figure, write_picture
     from ..plotting.style import MEASURED
 
-    figure = new_figure((8.5, 1.6 + 0.38 * len(found)))
+    figure = new_figure((8.5, 1.6 + 0.38 * len(results)))
     axes = figure.subplots(1, 2, sharey=True)
-    places = list(range(len(found)))[::-1]
+    places = list(range(len(results)))[::-1]
     for axis, name in zip(axes, measures):
-        values, errors = ([getattr(e, field) for e in found] for field in (name, f"{name}_error"))
+        values, errors = ([getattr(e, field) for e in results] for field in (name, f"{name}_error"))
         axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color=MEASURED)
         axis.set_xlabel(f"{measures[name]}, held out (mean ± s.e.)")
         axis.grid(axis="x", alpha=0.3)
-    axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])
+    axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in results])
     figure.suptitle(title.replace("; ", "\n"), fontsize=9)
     write_picture(path, figure)
 
 
-def verdict_in_words(found: Sequence[Any]) -> list[str]:
+def verdict_in_words(results: Sequence[Any]) -> list[str]:
     """The conclusion of a comparison of learners, the best first; by accuracy for classes, by R² for numbers."""
     from ..estimators.learners import MAJORITY
 
-    learners = [e for e in found if e.learner != MAJORITY]
+    learners = [e for e in results if e.learner != MAJORITY]
     if not learners:
         return []
     best, evidence = learners[0], 3.0  # standard errors: the best of ten learners is often two above by chance
     none = ": no learner is clearly better than that, so there is no evidence of a signal"
     if hasattr(best, "r2"):
-        said = f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f})"
+        sentence = f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f})"
         if best.r2 <= evidence * best.r2_error:
-            return [f"{said}; always predicting the mean label gives 0{none}"]
-        return [f"{said}, typical error {best.rmse:.3g}", *_as_good(best, learners, "r2")]
-    said = f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
-    for baseline in (e for e in found if e.learner == MAJORITY):
-        said += f"; always predicting the commonest label gives {1 - baseline.accuracy:.1%}"
+            return [f"{sentence}; always predicting the mean label gives 0{none}"]
+        return [f"{sentence}, typical error {best.rmse:.3g}", *_as_good(best, learners, "r2")]
+    sentence = (
+        f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
+    )
+    for baseline in (e for e in results if e.learner == MAJORITY):
+        sentence += f"; always predicting the commonest label gives {1 - baseline.accuracy:.1%}"
         gain, error = best.accuracy - baseline.accuracy, math.hypot(best.accuracy_error, baseline.accuracy_error)
         if gain <= evidence * error:
             # Where one class is rare, the commonest label is hard to beat in accuracy, and the AUC is more informative.
             if best.auc - 0.5 <= evidence * best.auc_error:
-                return [f"{said}{none}"]
-            said += f", which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
-    return [said, *_as_good(best, learners, "accuracy")]
+                return [f"{sentence}{none}"]
+            sentence += f", which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
+    return [sentence, *_as_good(best, learners, "accuracy")]
 
 
 def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
@@ -171,7 +173,7 @@ def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
         return []
 
     def behind(e: Any) -> float:
-        errors = (getattr(one, f"{measure}_error") for one in (best, e))
+        errors = (getattr(learner, f"{measure}_error") for learner in (best, e))
         return getattr(best, measure) - getattr(e, measure) - 2 * math.hypot(*errors)
 
     equals = ", ".join(e.learner for e in learners if e is not best and behind(e) <= 0)

@@ -36,18 +36,18 @@ class TokenOptions(Options):
         places = [] if self.coordinates is None else self.coordinates.split(",")
         return places if self.token_name is None else [self.token_name, *places]
 
-    def beside(self, found: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    def beside(self, read: Mapping[str, Any], file: Path) -> dict[str, Any]:
         """The tokens' names, and their places x and y, as far as they are asked for, from the columns that the file had."""
         import numpy as np
 
         for name in self.columns:
-            if name not in found:
+            if name not in read:
                 raise ValueError(f"{file} has no column {name!r} to show, or some of its tokens were left out")
-        names = {} if self.token_name is None else {"name": found[self.token_name]}
+        names = {} if self.token_name is None else {"name": read[self.token_name]}
         if self.coordinates is None:
             return names
         try:
-            places = np.column_stack([found[name] for name in self.coordinates.split(",")]).astype(float)
+            places = np.column_stack([read[name] for name in self.coordinates.split(",")]).astype(float)
         except ValueError:
             raise ValueError(f"--coordinates {self.coordinates} must be numbers") from None
         if places.shape[1] != 2:
@@ -60,11 +60,11 @@ class TokenOptions(Options):
 
         if not self.only:
             return np.argsort(-answers, kind="stable")[: self.bags].tolist()
-        known = [str(name) for name in ids]
+        names = [str(name) for name in ids]
         for name in self.only:
-            if name not in known:
-                raise ValueError(f"--only must name a bag of the file, such as {known[0]}, got {name!r}")
-        return [known.index(name) for name in self.only]
+            if name not in names:
+                raise ValueError(f"--only must name a bag of the file, such as {names[0]}, got {name!r}")
+        return [names.index(name) for name in self.only]
 
 
 @command(OWN_BAGS)
@@ -146,8 +146,8 @@ class _Explained:
 
     @property
     def headings(self) -> list[str]:
-        own = ["class"] if self.several else []
-        return [*own, self.measure, "token", "weight", "score", "farthest features"]
+        first = ["class"] if self.several else []
+        return [*first, self.measure, "token", "weight", "score", "farthest features"]
 
     def answer(self, top: int) -> str:
         """How much of the attention the strongest tokens have, and by which features they stand out."""
@@ -175,8 +175,8 @@ class _Explained:
         probability = None if self.classes is None else float(self.answers[i])
         display = AttentionDisplay(self.weights[i], self.scores[i], str(self.bags.ids[i]), target, probability)
         if "x" in self.beside:
-            own = slice(self.bags.starts[i], self.bags.starts[i] + self.bags.lengths[i])
-            display.plot_places(np.column_stack([self.beside["x"][own], self.beside["y"][own]]))
+            rows = slice(self.bags.starts[i], self.bags.starts[i] + self.bags.lengths[i])
+            display.plot_places(np.column_stack([self.beside["x"][rows], self.beside["y"][rows]]))
         else:
             display.plot()
         write_picture(path, display.figure_)
@@ -185,8 +185,8 @@ class _Explained:
         """A row per token: the strongest of these bags, with so many of their farthest features."""
         rows = []
         for i in bags:
-            own = [str(self.bags.ids[i]), *([str(self.classes[self.chosen[i]])] if self.several else [])]
-            first = [*own, f"{self.answers[i]:.3f}"]
+            about = [str(self.bags.ids[i]), *([str(self.classes[self.chosen[i]])] if self.several else [])]
+            first = [*about, f"{self.answers[i]:.3f}"]
             for j in self.strongest[i][:top]:
                 numbers = [self._label(i, j), f"{self.weights[i][j]:.2f}", f"{self.scores[i][j]:+.2f}"]
                 rows.append([*first, *numbers, ", ".join(self._features(self._deviations(i, j))[:features])])
@@ -195,8 +195,8 @@ class _Explained:
 
     def _label(self, i: int, j: int) -> str:
         """How a token is shown: by its name (or its number in its bag), and where it is."""
-        own = {name: values[self.bags.starts[i] + j] for name, values in self.beside.items()}
-        return f"{own.get('name', j)}" + (f" ({own['x']:g}, {own['y']:g})" if "x" in own else "")
+        beside = {name: values[self.bags.starts[i] + j] for name, values in self.beside.items()}
+        return f"{beside.get('name', j)}" + (f" ({beside['x']:g}, {beside['y']:g})" if "x" in beside else "")
 
     def _deviations(self, i: int, j: int) -> Any:
         return (self.bags[i][j] - self.mean) / self.spread
@@ -245,16 +245,16 @@ def _explained(estimator: Any, bags: Any, wanted: str | None, beside: dict[str, 
         answers, chosen = estimator.predict(bags), np.ones(len(bags), dtype=int)
     else:
         probabilities = estimator.predict_proba(bags)
-        known = [str(label) for label in classes]
-        if wanted is not None and wanted not in known:
-            raise ValueError(f"--class must be one of {', '.join(known)}, got {wanted!r}")
+        names_of_classes = [str(label) for label in classes]
+        if wanted is not None and wanted not in names_of_classes:
+            raise ValueError(f"--class must be one of {', '.join(names_of_classes)}, got {wanted!r}")
         chosen = probabilities.argmax(axis=1)
-        if wanted is not None or len(known) == 2:
-            chosen = np.full(len(bags), 1 if wanted is None else known.index(wanted))
+        if wanted is not None or len(names_of_classes) == 2:
+            chosen = np.full(len(bags), 1 if wanted is None else names_of_classes.index(wanted))
         answers = probabilities[np.arange(len(bags)), chosen]
     weights, scores = estimator.attention_weights(bags), estimator.token_scores(bags)
     if classes is not None and len(classes) > 2:
-        weights, scores = ([values[:, k] for values, k in zip(own, chosen)] for own in (weights, scores))
+        weights, scores = ([values[:, k] for values, k in zip(by_class, chosen)] for by_class in (weights, scores))
     elif chosen[0] == 0:  # evidence against the second class is evidence for the first
         scores = [-values for values in scores]
     count = estimator.n_features_in_

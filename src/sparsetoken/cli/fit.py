@@ -69,18 +69,18 @@ def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
 
 
 def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -> Any:
-    known = LEARNERS | REGRESSORS
+    learners = LEARNERS | REGRESSORS
     check_kind(name, regression)
     allowed = [DEFAULT_REGRESSOR] if regression else _TO_FIT
     if name not in allowed:
-        if name in known:
+        if name in learners:
             raise ValueError(
                 f"{name!r} is a baseline for `evaluate` to compare with; --model takes {', '.join(allowed)}"
             )
         raise ValueError(f"--model must be one of {', '.join(allowed)}, got {name!r}")
     if regression and class_weight is not None:
         raise ValueError("--class-weight goes with a classification; these labels are numbers to predict")
-    estimator = known[name].make()
+    estimator = learners[name].make()
     wanted = {"class_weight": class_weight, "random_state": seed}
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
@@ -88,14 +88,16 @@ def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -
 def _fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
     """A fit's diagnostics as sentences: held-out results first, training accuracy last. `counts` are the classes' bags."""
     finite = {name: value for name, value in diagnostics.items() if as_float(value) is not None}
-    areas = {label: as_float(own.get("held_out_auc")) for label, own in diagnostics.get("per_class", {}).items()}
-    lines, found = _held_out(finite, areas, counts), diagnostics.get("signal_found")
-    if found is not None:
+    areas = {
+        label: as_float(of_class.get("held_out_auc")) for label, of_class in diagnostics.get("per_class", {}).items()
+    }
+    lines, signal_found = _held_out(finite, areas, counts), diagnostics.get("signal_found")
+    if signal_found is not None:
         better, worse = "better than chance: there is a signal", "no better than chance: do not rely on the predictions"
-        lines.append(f"this is {better if found else worse}")
-    if found and diagnostics.get("either_class"):
+        lines.append(f"this is {better if signal_found else worse}")
+    if signal_found and diagnostics.get("either_class"):
         lines.append("bags of either class may carry the signal: held-out bags do not decide, --positive-label does")
-    elif found and "signal_class" in diagnostics:
+    elif signal_found and "signal_class" in diagnostics:
         lines.append(f"bags of class {diagnostics['signal_class']} seem to carry the signal (decided on held-out bags)")
     if {"strength", "sparsity"} <= set(finite):
         count, strength = finite["sparsity"], finite["strength"]
@@ -114,11 +116,15 @@ def _held_out(finite: Mapping[str, float], areas: Mapping[Any, float | None], co
     if {"held_out_r2", "held_out_rmse"} <= set(finite):
         return [f"held-out R² {finite['held_out_r2']:.3f}, typical error {finite['held_out_rmse']:.3g}"]
     if "held_out_accuracy" in finite:
-        known = {label: area for label, area in areas.items() if area is not None}
-        macro = f", macro AUC {sum(known.values()) / len(known):.3f}" if len(known) == len(areas) > 0 else ""
+        known_areas = {label: area for label, area in areas.items() if area is not None}
+        macro = (
+            f", macro AUC {sum(known_areas.values()) / len(known_areas):.3f}"
+            if len(known_areas) == len(areas) > 0
+            else ""
+        )
         error = f"held-out error {1 - finite['held_out_accuracy']:.1%} with {finite['classes']} classes"
-        own = ", ".join(f"{label} {area:.3f}" for label, area in known.items())
-        return [f"{error}{macro}{ending}", *([f"AUC of each class against the others: {own}"] if own else [])]
+        each = ", ".join(f"{label} {area:.3f}" for label, area in known_areas.items())
+        return [f"{error}{macro}{ending}", *([f"AUC of each class against the others: {each}"] if each else [])]
     if "held_out_auc" not in finite:
         return []
     area, interval = finite["held_out_auc"], ""
@@ -136,7 +142,7 @@ def details(diagnostics: Mapping[str, Any]) -> list[str]:
     lines = []
     for name, value in diagnostics.items():
         if name == "per_class":
-            lines += [f"class {label}: {'; '.join(details(own))}" for label, own in value.items()]
+            lines += [f"class {label}: {'; '.join(details(of_class))}" for label, of_class in value.items()]
             continue
         if isinstance(value, Mapping):
             value = [f"{key} {_short(item)}" for key, item in value.items()]

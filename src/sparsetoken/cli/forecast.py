@@ -99,11 +99,11 @@ def _compute(
     with progress() as bars:
         advance = bars("points", len(models) * len(tests) * math.prod(map(len, over.values())))
         for test in tests:
-            found = forecast_grid(
+            grid = forecast_grid(
                 task, training, models, over=over, deployment=Deployment.from_dict(test),
                 progress=lambda done, total: advance(1), **options,
             )  # fmt: skip
-            rows += [{at_test(name): value for name, value in test.items()} | row for row in found]
+            rows += [{at_test(name): value for name, value in test.items()} | row for row in grid]
     return rows
 
 

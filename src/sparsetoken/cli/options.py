@@ -43,14 +43,14 @@ class Options:
         return [name for name, option in self.declared().items() if getattr(self, name) != option.default]
 
 
-def option(default: Any, words: str, *names: str, **more: Any) -> Any:
+def option(default: Any, help_text: str, *names: str, **more: Any) -> Any:
     """An option of a command, called as its parameter or field unless `names` have a long one."""
-    return typer.Option(default, *names, help=words, **more)
+    return typer.Option(default, *names, help=help_text, **more)
 
 
-def rare(default: Any, words: str, *names: str) -> Any:
+def rare(default: Any, help_text: str, *names: str) -> Any:
     """An option that few need."""
-    return option(default, words, *names, hidden=True)
+    return option(default, help_text, *names, hidden=True)
 
 
 def command(panel: str, name: str | None = None) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(default, OptionInfo):  # arguments have a panel of their own
             default.rich_help_panel = panel or None
             names = default.param_decls or ()
-            long = () if any(known.startswith("--") for known in names) else (f"--{name.replace('_', '-')}",)
+            long = () if any(text.startswith("--") for text in names) else (f"--{name.replace('_', '-')}",)
             default.param_decls = (*long, *names)
         parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
@@ -92,9 +92,9 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
-def _field(of: Any, name: str, words: str, hidden: bool = False) -> Any:
+def _field(of: Any, name: str, help_text: str, hidden: bool = False) -> Any:
     """The option of a field of a library's object, with its default."""
-    return option(f"{getattr(of, name):g}", words, hidden=hidden)
+    return option(f"{getattr(of, name):g}", help_text, hidden=hidden)
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ class TrainingOptions(LossOptions):
 
     def plain(self) -> dict[str, Any]:
         """The fields that are no numbers."""
-        words = ("loss", "equal_samples", "query_by", "schedule")
-        return {name: value for name, value in vars(self).items() if name in words}
+        named = ("loss", "equal_samples", "query_by", "schedule")
+        return {name: value for name, value in vars(self).items() if name in named}
 
 
 @dataclass(frozen=True)
@@ -289,8 +289,8 @@ class NoiseOptions(Options):
 
     def described(self) -> dict[str, str]:
         """The noise's entries in files and titles."""
-        said = {"noise": self.noise or "gaussian", "covariance": self.covariance}
-        return {name: words for name, words in said.items() if words is not None}
+        entries = {"noise": self.noise or "gaussian", "covariance": self.covariance}
+        return {name: value for name, value in entries.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def simulate(
     swept = [at_test(name) for name in grid.swept]
     finished, failures = [], []
     for (about, _), trials in zip(cases, results, strict=True):
-        reason = next((one for one in trials if isinstance(one, Exception)), None)
+        reason = next((result for result in trials if isinstance(result, Exception)), None)
         if reason is None:
             finished.append(({**about, **of_signals(several)}, trials))
         else:
@@ -127,16 +127,16 @@ def simulate(
             echo_text("test error: " + ", ".join(f"{row['model']} {cell(row, 'test_error')}" for row in rows))
         print_table(f"{title}; {drawn}, seed {trial.seed}", *_table(rows, swept), 1 + len(swept))
 
-    lines = [case | {"trial": k} | one.to_row() for case, trials in finished for k, one in enumerate(trials)]
+    lines = [case | {"trial": k} | result.to_row() for case, trials in finished for k, result in enumerate(trials)]
     failed = [failure_in_words(point["model"], point, swept, reason) for point, reason in failures]
     return deliver(show, files.writers({"seed": trial.seed, "cases": records}, lines), failed)
 
 
 def _words(training: ScheduledTraining, about: Mapping[str, str]) -> list[str]:
     """What all cases share beside numbers, for the title."""
-    words = [f"{training.loss} loss", training.schedule, f"{about['sampler']} sampler"]
-    words += [] if training.query_by == "steps" else [f"query_by {training.query_by}"]
-    return words + [f"{name} {value}" for name, value in about.items() if name != "sampler" and value != "gaussian"]
+    parts = [f"{training.loss} loss", training.schedule, f"{about['sampler']} sampler"]
+    parts += [] if training.query_by == "steps" else [f"query_by {training.query_by}"]
+    return parts + [f"{name} {value}" for name, value in about.items() if name != "sampler" and value != "gaussian"]
 
 
 def _case(
@@ -180,17 +180,17 @@ def _run(cases: Sequence[Callable[[int], Any]], seeds: list[int], workers: int) 
     from .._core.workers import progress
     from ..study.executor import open_executor
 
-    found: list = []
+    results: list = []
     with open_executor(workers=workers) as executor, progress() as bars:
         advance = bars("trials", len(cases) * len(seeds))
         futures = (executor.submit(case, seed) for case in cases for seed in seeds)
         for future in futures if workers == 1 else list(futures):
             try:
-                found.append(future.result())
+                results.append(future.result())
             except BrokenExecutor:  # the other results are still shown
-                found.append(MemoryError("a worker process died, most likely for lack of memory"))
+                results.append(MemoryError("a worker process died, most likely for lack of memory"))
             advance(1)
-    return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
+    return [results[k : k + len(seeds)] for k in range(0, len(results), len(seeds))]
 
 
 def _trial(task: Task, training: Training, d: int, seed: int, **options: Any) -> Any:

@@ -61,9 +61,9 @@ def reproduce(
     listed = get_studies(names or None)
     joined = _joining(extra, listed)
     chosen = [study.reseeded(options.seed) for study in (*listed, *joined)]
-    own = [*(["full"] if full else []), *(s.name for s in listed if names), *(f"with-{s.name}" for s in joined)]
+    selection = [*(["full"] if full else []), *(s.name for s in listed if names), *(f"with-{s.name}" for s in joined)]
     size = "full" if full else "quick"
-    return _run(chosen, size, title, own, options)
+    return _run(chosen, size, title, selection, options)
 
 
 @command(STUDIES)
@@ -151,10 +151,12 @@ def _print_kinds(json_output: bool) -> None:
     flat = {"task": [f.name for f in fields(Task)], "training": [f.name for f in fields(Training)]}
     rows: dict[str, dict[str, Any]] = {}
     for name, kind in all_kinds().items():
-        words = " ".join((kind.function.__doc__ or "").split("\n\n")[0].split())
-        own = {part: [f.name for f in fields(group)] for part, group in kind.groups.items() if part not in SHARED}
-        taken = [name for part in kind.parameters for name in own.get(part, [part]) if name != "seed"]
-        rows[name] = {"does": words, "random": kind.random, "arguments": taken, "columns": dict(kind.columns or {})}
+        summary = " ".join((kind.function.__doc__ or "").split("\n\n")[0].split())
+        fields_of_part = {
+            part: [f.name for f in fields(group)] for part, group in kind.groups.items() if part not in SHARED
+        }
+        taken = [name for part in kind.parameters for name in fields_of_part.get(part, [part]) if name != "seed"]
+        rows[name] = {"does": summary, "random": kind.random, "arguments": taken, "columns": dict(kind.columns or {})}
     if json_output:
         echo(json.dumps({"fields": flat, "kinds": rows}, indent=1, ensure_ascii=False))
         return
@@ -187,9 +189,9 @@ def results(
     check_writable(out, endings=ENDINGS, make_folder=True)
     check_files([(out, " ".join(ENDINGS))])
     with Store(store or DEFAULT_STORE, read_only=True) as opened:
-        known = opened.studies()
-        if study is not None and study not in known:
-            raise ValueError(f"store {opened.path} has no study {study!r}; it has {', '.join(known) or 'none'}")
+        studies = opened.studies()
+        if study is not None and study not in studies:
+            raise ValueError(f"store {opened.path} has no study {study!r}; it has {', '.join(studies) or 'none'}")
         rows = opened.rows(study=study, kind=kind, status="failed" if failed else None)
         if kind is not None and not rows and not opened.rows(kind=kind):
             kinds = ", ".join(dict.fromkeys(row.kind for row in opened.rows())) or "none"
@@ -209,12 +211,12 @@ def results(
         write_table(tidy(done), out)
         echo(f"{len(done)} trials written to {out}")
     elif study is None and kind is None:
-        _print_summary([*done, *(row for row in rows if row.status == "failed")], known)
+        _print_summary([*done, *(row for row in rows if row.status == "failed")], studies)
     else:
         _print_rows(done, limit, columns.split(",") if columns else None)
 
 
-def _run(chosen: list[Study], size: str, title: str, own: list[str], options: RunOptions) -> int:
+def _run(chosen: list[Study], size: str, title: str, selection: list[str], options: RunOptions) -> int:
     """Run and report: to `report`, else beside the store, where each selection but the default has a folder named after it."""
     from .._core.files import check_writable
     from .._core.imports import require
@@ -224,7 +226,7 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
 
     require("report")  # before hours of trials, not after them
     path, seed = options.store or DEFAULT_STORE, options.seed
-    folder = options.report or path.parent / "-".join([*own, *([f"seed{seed}"] if seed else [])])
+    folder = options.report or path.parent / "-".join([*selection, *([f"seed{seed}"] if seed else [])])
     for study in chosen:  # a misspelt name anywhere stops the run before it starts
         study.trials(size)
     check_writable(folder / "report.html", make_folder=True)
@@ -254,7 +256,7 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
     echo(f"{total} trial{'s' if total != 1 else ''}, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
     echo(f"report: {page}")
     problems = [
-        *(one for outcome in outcomes for one in outcome.problems),
+        *(problem for outcome in outcomes for problem in outcome.problems),
         *(row.problem for row in rows if row.problem),
     ]
     if failed:
@@ -287,10 +289,10 @@ def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     deviating = sum(not row.as_recorded for row in rows)
     record = f"{deviating} not as recorded" if deviating else "all as recorded"
     echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {_counted(rows)}; {record}")
-    apart = {words: [row for row in rows if row.claim.source == source] for source, words in SOURCES.items()}
-    for words, mine in apart.items():
+    apart = {heading: [row for row in rows if row.claim.source == source] for source, heading in SOURCES.items()}
+    for heading, mine in apart.items():
         if 0 < len(mine) < len(rows):
-            echo(f"  {len(mine)} {words}: {_counted(mine)}")
+            echo(f"  {len(mine)} {heading}: {_counted(mine)}")
     unconfirmed = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
     width = page_width()
     for row in sorted(unconfirmed, key=lambda row: row.as_recorded):  # what deviates comes first
@@ -328,14 +330,14 @@ def _print_ledger(rows: list[LedgerRow]) -> None:
         echo_text(f"    predicted {judged.predicted}, measured {judged.measured}{note}")
 
 
-def _print_summary(rows: list, known: dict[str, int]) -> None:
+def _print_summary(rows: list, studies: dict[str, int]) -> None:
     lines = []
     for kind in sorted({row.kind for row in rows}):
         mine = [row for row in rows if row.kind == kind]
         done = sum(row.status == "done" for row in mine)
         seconds = sum(row.cpu_seconds or 0.0 for row in mine)
         lines.append([kind, str(done), str(len(mine) - done), f"{seconds:.1f}"])
-    studied = ", ".join(f"{name} ({count})" for name, count in known.items())
+    studied = ", ".join(f"{name} ({count})" for name, count in studies.items())
     print_table(f"studies: {studied or 'none'}", ["kind", "done", "failed", "CPU s"], lines)
 
 

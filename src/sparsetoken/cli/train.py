@@ -198,10 +198,10 @@ def _table(exact: Any, runs: Sequence[Any], best: int) -> tuple[list[str], list[
     """Headings and rows: test error and training loss of both sides, and the directions' cosines."""
     from .._core.averages import mean_and_error, with_error
 
-    one = exact if exact is not None else runs[0]
-    shown = sorted({*_shown(one.steps), best})
+    first = exact if exact is not None else runs[0]
+    shown = sorted({*_shown(first.steps), best})
     fields = {"test error": "test_error", "train loss": "train_loss"}
-    fields |= {f"cos({name}, ξ)": f"cosine[{name}]" for name in one.directions}
+    fields |= {f"cos({name}, ξ)": f"cosine[{name}]" for name in first.directions}
     limit = None if exact is None else exact.columns()
     measured = [run.columns() for run in runs]
     both = ": theory / simulated" if limit is not None and runs else ""
@@ -210,7 +210,7 @@ def _table(exact: Any, runs: Sequence[Any], best: int) -> tuple[list[str], list[
         columns.append(heading + both)
         for row, t in zip(cells, shown):
             parts = [] if limit is None else [with_error(limit[field][t])]
-            parts += [with_error(*mean_and_error(one[field][t] for one in measured))] if runs else []
+            parts += [with_error(*mean_and_error(run[field][t] for run in measured))] if runs else []
             row.append(" / ".join(parts))
     return columns, cells
 
@@ -221,7 +221,7 @@ def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any],
     from ..schedules import expand
     from ..theory import bayes_limit
 
-    one = exact if exact is not None else runs[0]
+    first = exact if exact is not None else runs[0]
     if exact is not None:
         error = with_error(exact.test_error[best], exact.standard_error[best])
     else:
@@ -232,7 +232,7 @@ def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any],
             f"training is unstable from step {exact.details['unstable_from']} on: finite runs come near the limit at very "
             "large d only; smaller rates help"
         )
-    samples = float(sum(expand(schedule, one.directions).alpha))
+    samples = float(sum(expand(schedule, first.directions).alpha))
     try:
         limit = bayes_limit(task, samples)
     except ArithmeticError as error:  # the training's results do not need the comparison
@@ -246,8 +246,8 @@ def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any],
 def _lines(exact: Any, runs: Sequence[Any]) -> list[dict[str, Any]]:
     sources = ([("theory", exact)] if exact is not None else []) + [(f"run {k}", run) for k, run in enumerate(runs)]
     lines = []
-    for source, one in sources:
-        columns = {name: values.tolist() for name, values in one.columns().items()}
+    for source, run in sources:
+        columns = {name: values.tolist() for name, values in run.columns().items()}
         lines += [{"source": source, **dict(zip(columns, values))} for values in zip(*columns.values())]
     return lines
 

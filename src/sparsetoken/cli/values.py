@@ -98,12 +98,12 @@ def parse_named(name: str, text: str, keys: Sequence[str]) -> dict[str, float]:
         if "=" not in text:
             return dict.fromkeys(keys, float(text))
         pairs = [part.split("=") for part in text.split(",")]
-        found = {key.strip(): float(number) for key, number in pairs}
+        numbers = {key.strip(): float(number) for key, number in pairs}
     except ValueError:
         raise ValueError(allowed) from None
-    if len(found) < len(pairs) or not set(found) <= set(keys):
+    if len(numbers) < len(pairs) or not set(numbers) <= set(keys):
         raise ValueError(allowed)
-    return found
+    return numbers
 
 
 def reads_array(text: str) -> bool:
@@ -190,8 +190,8 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     for name in (name for row in rows for name in row if name.startswith("cosine_") and not name.endswith("_se")):
         vector, _, place = name.removeprefix("cosine_").partition(":")
         headings.setdefault(name, f"cos({vector}, ξ{place})")
-    known = {name for name in headings for row in rows if not math.isnan(row.get(name, math.nan))}
-    return {name: heading for name, heading in headings.items() if name in known}
+    present = {name for name in headings for row in rows if not math.isnan(row.get(name, math.nan))}
+    return {name: heading for name, heading in headings.items() if name in present}
 
 
 def cell(row: Mapping[str, Any], name: str) -> str:
