@@ -7,7 +7,13 @@ import pytest
 from sklearn.base import clone
 
 from sparsetoken import BagRegressor, Bags, PooledClassifier
-from sparsetoken.estimators.evaluation import evaluate, evaluate_regression, regression_splits, stratified_splits
+from sparsetoken.estimators.evaluation import (
+    area_error,
+    evaluate,
+    evaluate_regression,
+    regression_splits,
+    stratified_splits,
+)
 from sparsetoken.estimators.learners import ABMIL, LEARNERS, chosen_learners, chosen_regressors, inferred_task
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied"])
@@ -46,6 +52,7 @@ def test_an_evaluation_shows_roc_calibration_and_thresholds():
     X[y == 1, :, 0] += 0.8
     splits = stratified_splits(y, 3, 2, 0)
     *_, found = evaluate(Bags(X), y, {"pooled": PooledClassifier}, splits)
+    assert area_error(0.8, 10, 40) == pytest.approx(area_error(0.8, 40, 10))  # names of classes decide nothing
     low, high = found.auc_interval
     assert low < found.auc < high < 1 and f"AUC {found.auc:.3f}" in repr(found)
     assert (high - low) / (2 * 1.96 * found.auc_error) == pytest.approx(1.0, abs=0.15)

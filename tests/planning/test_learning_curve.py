@@ -53,6 +53,14 @@ def test_training_sets_are_nested_and_out_of_sample(recorded):
     assert [done for done, _, _ in reports] == list(range(1, 41)) and reports[-1][2] == 0.0
 
 
+def test_which_class_is_the_positive_one_does_not_move_the_training_sets(recorded):
+    bags, y = _bags(60, 25)
+    measure_curve(bags, y, recorded)
+    chosen, recorded.fits = recorded.fits, []
+    measure_curve(bags, ~y, recorded)
+    assert recorded.fits == chosen
+
+
 def test_a_small_budget_means_fewer_and_smaller_fits(recorded, monkeypatch):
     """Every fit takes one second per bag on a clock of its own."""
     clock = [0.0]

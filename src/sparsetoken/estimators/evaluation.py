@@ -274,8 +274,8 @@ def evaluate_regression(
         yield RegressionEvaluation(name, *r2, float(np.sqrt(squares.mean())), *mae, seconds, predictions)
 
 
-def area_error(area: float, positive: int, negative: int) -> float:
-    """Standard error of an AUC over bags (Hanley and McNeil's formula)."""
+def area_error(area: float, one: int, other: int) -> float:
+    """Standard error of an AUC over bags of two classes: Hanley and McNeil's formula, averaged over which is the positive one."""
     q1, q2 = area / (2.0 - area), 2.0 * area**2 / (1.0 + area)
-    spread = area * (1 - area) + (positive - 1) * (q1 - area**2) + (negative - 1) * (q2 - area**2)
-    return float(np.sqrt(max(spread, 0.0) / (positive * negative)))
+    spread = area * (1 - area) + (one + other - 2) * ((q1 + q2) / 2 - area**2)
+    return float(np.sqrt(max(spread, 0.0) / (one * other)))
