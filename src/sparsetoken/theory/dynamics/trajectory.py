@@ -39,6 +39,7 @@ UNSTABLE = 0.1
 # Share of the largest squared norm, a floor for the norms that scatter is relative to, and of the largest training loss:
 # smaller shifts are not reported.
 _NEGLIGIBLE = 0.01
+_SHIFTED = {"test_error": "test error", "train_loss": "training loss"}
 
 
 def solve_replicate(
@@ -203,9 +204,11 @@ def _checked(
     if scatter.max() > 0.3 * UNSTABLE and bags >= 4 * LEAST_POINTS:
         details["shift"] = shift = _shift_of_few_bags(problem, rows, bags)
         if shift["test_error"] > accuracy or shift["train_loss"] > _NEGLIGIBLE * rows[0]["train_loss"].max():
+            seen = " and ".join(
+                f"{shift[name]:.1e} in the {words}" for name, words in _SHIFTED.items() if shift[name] > 0
+            )
             warnings.warn(
-                f"averages over {bags} bags are shifted by about {shift['test_error']:.1e} in the test error and "
-                f"{shift['train_loss']:.1e} in the training loss, as {bags // 4} bags show: pass "
+                f"averages over {bags} bags are shifted by about {seen}, as {bags // 4} bags show: pass "
                 f"sampling=theory.Sampling(bags={4 * bags})",
                 AccuracyWarning,
                 stacklevel=caller_level(),
@@ -221,7 +224,7 @@ def _shift_of_few_bags(
     tested = np.flatnonzero(np.isfinite(rows[0]["test_error"])).tolist()
     few = [solve_replicate(problem, i, bags // 4, PROBES, tested=tested) for i in range(len(rows), 2 * len(rows))]
     shift = {}
-    for name in ("test_error", "train_loss"):
+    for name in _SHIFTED:
         values = [np.array([row[name] for row in some]) for some in (few, rows)]
         with np.errstate(all="ignore"):  # unstable training may diverge on a quarter of the bags
             gap = (values[0].mean(axis=0) - values[1].mean(axis=0)) / 3.0
