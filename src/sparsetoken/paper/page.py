@@ -139,9 +139,11 @@ def _results_table(results: Iterable[PaperResult], rows: Sequence[LedgerRow], pa
             if row.judgement.verdict != "confirmed"
         )
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(mine).items())
+        measured, predicted = (_prose(_clipped(text)) for text in result.measured(mine))
         lines.append(
             f"<tr><td><b>{escape(result.name)}</b><br>{_prose(result.statement)}</td><td>{picture}</td>"
-            f"<td>{_prose(_clipped(result.measured(mine)))}</td><td>{marks}<br><span class='small'>{counted}</span>"
+            f"<td>{measured}<br><span class='small'>{predicted and 'predicted'} {predicted}</span></td>"
+            f"<td>{marks}<br><span class='small'>{counted}</span>"
             f"<ul class='claims'>{reasons}</ul></td></tr>"
         )
     head = "<thead><tr><th>result</th><th></th><th>measured</th><th>claims</th></tr></thead>"

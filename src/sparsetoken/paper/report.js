@@ -46,7 +46,7 @@
   const below = (panel) => {  // pixels that the words under its plot take: those of the axis, and the legend
     const { data, layout } = specification(panel), width = panel.clientWidth;
     const label = wrapped(layout.xaxis.title.text, Math.max(18, (width - 80) / 8)).split("<br>").length - 1;
-    return [label * 18 + turned(layout.xaxis, width), lines(data, width) * 20];
+    return [label * 18 + turned(layout.xaxis, width), lines(data, width) * 20 + 6];
   };
   const draw = (panel) => {
     const { data, layout } = specification(panel), width = panel.clientWidth;
@@ -54,7 +54,7 @@
     layout.yaxis.title.text = wrapped(layout.yaxis.title.text, 28);
     turned(layout.xaxis, width);
     // Panels beside each other get the same room, so that their axes line up.
-    const beside = (width < 360 ? [panel] : [...panel.parentElement.children]).map(below);
+    const beside = [...panel.parentElement.children].filter((p) => p.offsetTop === panel.offsetTop).map(below);
     const [axis, legend] = [0, 1].map((part) => Math.max(...beside.map((pixels) => pixels[part])));
     layout.height = 340 + axis + legend;
     layout.margin.b = 56 + axis + legend;

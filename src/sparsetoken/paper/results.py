@@ -29,10 +29,10 @@ class PaperResult:
             return [row for row in rows if row.study in GROUPS[self.group]]
         return [row for row in rows if self.name in row.claim.reference.split("; ")]
 
-    def measured(self, rows: Iterable[LedgerRow]) -> str:
-        """Its number, as measured; nothing where that claim was not judged."""
-        found = next((row.judgement.measured for row in rows if row.claim.id == self.number), "")
-        return f"{self.unit} {found}".strip() if found else ""
+    def measured(self, rows: Iterable[LedgerRow]) -> tuple[str, str]:
+        """Its number, as measured and as predicted; nothing where that claim was not judged."""
+        judged = next((row.judgement for row in rows if row.claim.id == self.number), None)
+        return (f"{self.unit} {judged.measured}".strip(), judged.predicted) if judged and judged.measured else ("", "")
 
 
 # What claims refer to: the results' names; a claim may refer to several, with "; " between them.
@@ -156,7 +156,7 @@ def paper_lines(rows: Sequence[LedgerRow]) -> list[tuple[str, str]]:
     for result in RESULTS:
         if mine := result.claims(rows):
             verdicts = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(mine).items())
-            number, statement = result.measured(mine), result.statement.removesuffix(".")
+            (number, _), statement = result.measured(mine), result.statement.removesuffix(".")
             lines.append((result.name, f"{verdicts}; {number}" if number else f"{statement} ({verdicts})"))
     return lines
 

@@ -155,7 +155,14 @@ def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
     names = [label if pair is None else pair[0] if pair[1] == "theory" else "" for label, pair in zip(labels, both)]
     ways = dict.fromkeys(pair[1] for pair in both if pair and pair[1] != "theory")
     signs: list[Layer] = [Line([np.nan], [np.nan], "theory", REFERENCE)]
-    return names, [*signs, *(Points([np.nan], [np.nan], None, how, REFERENCE) for how in ways)]
+    dashes = {label: layer.dash for label, layer in zip(labels, panel.layers) if isinstance(layer, Line)}
+    for how in ways:
+        drawn = next(
+            (dashes[label] for label, pair in zip(labels, both) if pair and pair[1] == how and label in dashes), None
+        )
+        nothing = [np.nan], [np.nan]
+        signs.append(Line(*nothing, how, REFERENCE, drawn) if drawn else Points(*nothing, None, how, REFERENCE))
+    return names, signs
 
 
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Line]:

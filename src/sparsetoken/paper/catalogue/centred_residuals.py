@@ -153,7 +153,8 @@ def best_of_all(tables: Tables) -> Judgement:
     """
     rows = gains(tables, "tuned")
     holds = not (rows["gain"] < -SLIGHT - rows["noise"]).any()
-    return decided(holds, "no task worse by 0.002", shares(rows), f"largest loss {-rows['gain'].min():.4f}")
+    why = "a tuned bias can leave some of w₁ in the query, which helps where the signal is too weak for the second step"
+    return decided(holds, "no task worse by 0.002", shares(rows), f"{why}; largest loss {-rows['gain'].min():.4f}")
 
 
 def draw(tables: Tables) -> list[Panel]:

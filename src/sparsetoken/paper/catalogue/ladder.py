@@ -155,9 +155,9 @@ def error_quarter(tables: Tables) -> Judgement:
 
 @claim("ladder-information", OURS)
 def information(tables: Tables) -> Judgement:
-    """Information suffices from about sqrt(2 log L) on.
+    """Information suffices from about √(2 log L) on.
 
-    Slope of the information limit's strength on sqrt(2 log L), L = 10^4 (full: 10^3) to 10^6, is 1 to 0.1.
+    Slope of the information limit's strength on √(2 log L), L = 10^4 (full: 10^3) to 10^6, is 1 to 0.1.
     """
     slopes = {}
     for table in ("needed", "errors"):
@@ -286,7 +286,7 @@ def draw_ladder(tables: Tables) -> list[Panel]:
         if table == "errors":
             length, strength = line_of(tables, "trained", "trained:attention", "length")
             layers.append(Points(length, strength, None, "attention, trained", colour("trained:attention")))
-        layers.append(Line(far, sharp(far), "sqrt(2 log L)", REFERENCE, "dot"))
+        layers.append(Line(far, sharp(far), "√(2 log L)", REFERENCE, "dot"))
         panels.append(Panel(title, AXES["length"], AXES["strength"], layers, logx=True, logy=True))
     layers = []
     for place, method in enumerate(FOR_SAMPLES):
@@ -314,7 +314,7 @@ def ladder_findings(tables: Tables) -> str:
     return (
         f"For a cosine of 1/2 at L = 10⁶ and α = 4 a direction needs θ = {listed}. Every product with the labelled second "
         "moment lowers the exponent, from 1/2 (labelled mean) over 1/3 (two steps) towards 1/4 (eigenvector, message "
-        f"passing), and information would suffice from about sqrt(2 log L) on. For {ERROR:.0%} test error the ladder all but "
+        f"passing), and information would suffice from about √(2 log L) on. For {ERROR:.0%} test error the ladder all but "
         "closes: a token is recognised from θ times the cosine on, so that even the labelled mean as a query needs the power "
         f"1/4 only (θ = {error['products:0']:.3g}; two steps {error['products:1']:.3g}, eigenvector "
         f"{error['eigenvector']:.3g}, trained attention {trained:.3g}, in principle {error['bayes']:.3g}). Joint descent "
