@@ -115,6 +115,18 @@ def test_an_unstable_end_is_said():
     assert end.replicon > 1.0
 
 
+def test_bags_with_several_minima_are_said():
+    with pytest.warns(theory.ReplicaSymmetryWarning, match="single bags have several minima"):
+        theory.statics(TEN, "attention", 0.1, 0.2, sampling=theory.Sampling(256, 2))
+
+
+def test_a_loss_with_straight_parts_has_an_end():
+    # simulate_end, d = 150, six seeds: 0.0314 +- 0.0009 and an overlap of 0.709
+    end = theory.statics(TEN, "tied:2", 2.0, 0.2, "smoothed_hinge", sampling=theory.Sampling(512, 2))
+    assert end.best_bias_error == pytest.approx(0.0312, abs=6e-4)
+    assert end.overlap["w"] == pytest.approx(0.710, abs=0.01)
+
+
 def test_no_end_is_an_error_that_says_what_was_tried(monkeypatch):
     monkeypatch.setattr(equations, "STEPS", 3)
     with pytest.raises(theory.ConvergenceError, match=r"Anderson iteration .* lowered step by step"):

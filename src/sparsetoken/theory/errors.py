@@ -24,8 +24,8 @@ class UnstableTrainingWarning(UserWarning):
 
 
 class ReplicaSymmetryWarning(UserWarning):
-    """The replicon exceeds one: training has many end points near each other, and the replica-symmetric solution is
-    approximate."""
+    """The replicon exceeds one, or single bags have several minima: training has many end points, and the replica-symmetric
+    solution is approximate."""
 
 
 def accuracy_missed(message: str, strict: bool) -> None:

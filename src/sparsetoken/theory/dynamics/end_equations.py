@@ -107,6 +107,10 @@ class EndEquations:
             at = trial
         return best
 
+    def change_from_left_out(self, end: EndPoint) -> float:
+        """The residual where every bag's minimum is sought from its left-out fields: larger where bags have several minima."""
+        return _residual(end.at, self.applied(end.at, self.no_pulls())[0])
+
     def replicon(self, end: EndPoint) -> float:
         """Spectral radius of alpha E sum_ll' K_ll' (x) K_ll'."""
         C = np.linalg.cholesky(np.linalg.inv(end.at.precision))

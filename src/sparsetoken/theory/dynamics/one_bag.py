@@ -167,7 +167,8 @@ def _minimised(local: _Local, groups: tuple[LocalBags, ...], bags: list[_Bag], s
             sum((g.weight * row[i]).sum() for g, row in zip(groups, newton_steps, strict=True)) for i in (3, 4)
         )
         # At most a step of one: far from the end the bias's equation is nearly flat, and a full step would overshoot.
-        change = -slope / jnp.maximum(bend, jnp.abs(slope))
+        # Losses with straight parts may leave it flat, and balanced, at the start.
+        change = -slope / jnp.maximum(jnp.maximum(bend, jnp.abs(slope)), 1e-300)
         bias, moved = now.bias + change, jnp.abs(change)
 
         def value(u: Any, bag: _Bag) -> Any:

@@ -31,6 +31,9 @@ from .one_bag import LocalBags
 from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
 
 STARTS = ("uninformed", "informed")
+# Relative change of the order parameters when every bag looks for its minimum anew: 0 to 0.02, from a bag that jumps, where ends
+# are those of simulations; 0.1 and more where they are not.
+APART = 0.05
 
 
 @in_double_precision
@@ -75,7 +78,8 @@ def statics(
     Warns
     -----
     ReplicaSymmetryWarning
-        Where the replicon exceeds 1: training has many ends, and the values are rough.
+        Where the replicon exceeds 1, or where single bags have several minima, as happens with few bags or little decay (V
+        large): training has many ends, and the values are rough.
 
     Notes
     -----
@@ -90,6 +94,7 @@ def statics(
     ends: list[EndPoint] = []
     rows: list[dict[str, Any]] = []
     coexist = None
+    apart: list[float] = []
     for index in range(sampling.replicates or 8):
         equations, fresh = end_replicate(problem, decays, index, count)
         if index == 0:
@@ -101,12 +106,20 @@ def statics(
             if not end.converged:
                 end = first_end(equations, start)
         ends.append(end)
+        apart.append(equations.change_from_left_out(end))
         rows.append(_measured(equations, end, fresh))
     result = _averaged(problem, rows, max(end.residual for end in ends), coexist)
     if result.replicon > 1.0:
         warnings.warn(
             f"the replicon is {result.replicon:.2g}, above 1: training has many ends, and these values describe them only "
             "roughly; more decay makes the end unique",
+            ReplicaSymmetryWarning,
+            stacklevel=caller_level(),
+        )
+    elif np.mean(apart) > APART:
+        warnings.warn(
+            "single bags have several minima: training has many ends, and these values describe them only roughly; more bags "
+            "or more decay make the end unique, and simulate_end shows what training reaches",
             ReplicaSymmetryWarning,
             stacklevel=caller_level(),
         )
@@ -195,7 +208,7 @@ def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict
     error = error_by_bias(fresh, problem.task, problem.model, at.m, gram, bias, problem.split)
     found = dict(zip(MEASURES, measures.tolist(), strict=True)) | {
         "m": at.m,
-        "norm": np.sqrt(np.diag(gram)),
+        "norm": np.sqrt(np.maximum(np.diag(gram), 0.0)),  # 0 to rounding where a direction stays off
         "gram": gram,
         "V": np.linalg.inv(at.precision),
         "bias": bias,
