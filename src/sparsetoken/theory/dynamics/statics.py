@@ -31,8 +31,8 @@ from .one_bag import LocalBags
 from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
 
 STARTS = ("uninformed", "informed")
-# Relative change of the order parameters when every bag seeks its minimum anew: 0 to 0.02, from a bag that jumps, where ends are
-# those of simulations; 0.06 and more where they are not.
+# Relative change of the order parameters when every bag seeks its minimum anew: 0 to 0.02 where simulations end there too (some
+# bag may jump), 0.06 and more where they do not.
 APART = 0.05
 
 
