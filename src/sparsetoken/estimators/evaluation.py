@@ -275,7 +275,7 @@ def evaluate_regression(
 
 
 def area_error(area: float, one: int, other: int) -> float:
-    """Standard error of an AUC over bags of two classes: Hanley and McNeil's formula, averaged over which is the positive one."""
+    """Standard error of an AUC: Hanley and McNeil's formula, averaged over which of the two classes is positive."""
     q1, q2 = area / (2.0 - area), 2.0 * area**2 / (1.0 + area)
     spread = area * (1 - area) + (one + other - 2) * ((q1 + q2) / 2 - area**2)
     return float(np.sqrt(max(spread, 0.0) / (one * other)))
