@@ -187,8 +187,8 @@ MUTANTS = [
     ),
     Mutant(
         "laws/coloured.py",
-        "T=found.positive.T - shift * mass",
-        "T=found.positive.T",
+        "T=drawn.positive.T - shift * mass",
+        "T=drawn.positive.T",
         "tests/theory/test_coloured.py::test_white_noise_is_erm",
     ),
     Mutant(

@@ -47,12 +47,12 @@ def test_the_error_is_the_one_the_theory_forecasts(training):
 def test_decisions_are_the_bag_models(training):
     bags, labels, _ = planted_bags(3, n=60, d=4, ragged=True)
     model = AttentionClassifier(training, stages=SCHEDULES[training], sharpness=2.0).fit(bags, labels)
-    score = get_bag_model("attention" if training == "joint" else "tied")
+    score = get_bag_model("attention" if training == "joint" else "tied").with_sharpness(2.0)
     w, b = model.coef_[0], model.intercept_[0]
     for bag, z in zip(bags, model.decision_function(bags)):
         x = model.scaler_.scaled(bag)
         fields = np.stack([x @ model.query_ / 2.0, x @ w], axis=1) if training == "joint" else (x @ w)[:, None]
-        np.testing.assert_allclose(z, score(fields, b, 2.0), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(z, score(fields, b), rtol=1e-9, atol=1e-12)
     if training == "tied":
         np.testing.assert_allclose(model.query_, 2.0 * w)
 
