@@ -98,7 +98,7 @@ def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, impatient: boo
 
     def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, stopped
-        point = problem.at(units * u)
+        point = start if len(sizes) == 1 else problem.at(units * u)
         sizes.append(point.size)
         best = point if point.value <= best.value else best
         stopped = _check(problem, point, tolerance)
