@@ -15,12 +15,15 @@ from sparsetoken.study.claims import (
     need,
     range_tested,
 )
-from sparsetoken.study.criteria import LineFit, fit_line, judge_agreement, judge_slope, named_criterion
-from sparsetoken.study.verdicts import (
+from sparsetoken.study.criteria import (
     LEVEL,
+    LineFit,
     equal_verdict,
-    format_value,
+    fit_line,
     greater_verdict,
+    judge_agreement,
+    judge_slope,
+    named_criterion,
     quantile,
     within_verdict,
     worst,
@@ -69,7 +72,7 @@ def test_a_missing_prediction_is_not_passed_over():
 
 def test_the_rate_of_false_refutations_is_the_stated_one(monkeypatch):
     """At a level of 0.2 and exact agreement, refutations stay near or below 20 % (five standard errors: 1e-6)."""
-    monkeypatch.setattr("sparsetoken.study.verdicts.LEVEL", 0.2)
+    monkeypatch.setattr("sparsetoken.study.criteria.LEVEL", 0.2)
     runs = 200
     verdicts = [
         judge_agreement(simulated(repeats=4, seed=s), THEORY, "value", ["x"], resolution=9.0).verdict
@@ -250,13 +253,6 @@ def test_verdicts_and_sources_are_checked():
         Judgement("maybe", "", "")
     with pytest.raises(ValueError, match="expected verdict of c"):
         Claim("c", "s", "r", lambda tables: Judgement("confirmed", "", ""), expected="true")
-
-
-def test_numbers_are_printed_with_their_errors():
-    assert format_value(0.04132, 0.00121) == "0.0413 ± 0.0012"
-    assert format_value(12.3, 4.0) == "12.3 ± 4.0"
-    assert format_value(1234.5, 30.0) == "1234 ± 30"
-    assert format_value(0.5) == format_value(0.5, float("nan")) == "0.5"
 
 
 @pytest.mark.parametrize(

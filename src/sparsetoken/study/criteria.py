@@ -1,4 +1,8 @@
-"""Criteria that many claims share: agreement with a prediction, a slope, an order. Study files name them as data."""
+"""From differences and their margins to verdicts, and criteria that many claims share: agreement, a slope, an order.
+
+Every claim is judged at level LEVEL: where it holds exactly, the chance of `refuted` is at most LEVEL, however many points it
+rests on (Bonferroni, Student's t for errors estimated from few trials). Study files name criteria as data.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,52 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from .._core.averages import extrapolate, summarise
+from .._core.averages import extrapolate, summarise, with_error
 from .._core.validation import real_number
 from .claims import Judgement, NotJudgeable, TableError, Tables, in_words, need
 from .kind import of_type
-from .verdicts import equal_verdict, format_value, greater_verdict, quantile, within_verdict, worst
+
+LEVEL = 1e-3
+
+
+def quantile(points: int = 1, degrees: float | np.ndarray = np.inf) -> Any:
+    """Two-sided multiple of the standard error at LEVEL, shared by `points` comparisons (Student's t)."""
+    return stats.t.isf(LEVEL / (2 * points), degrees)
+
+
+def equal_verdict(difference: float, margin: float, resolution: float) -> str:
+    """refuted: off by more than the margin; undecided: the margin is too wide to tell; else confirmed."""
+    if not np.isfinite(difference) or not np.isfinite(margin):
+        return "undecided"
+    if abs(difference) > margin:
+        return "refuted"
+    return "undecided" if margin > resolution else "confirmed"
+
+
+def within_verdict(difference: float, margin: float, tolerance: float) -> str:
+    """Is the difference, known to within the margin, smaller than the tolerance? Undecided where both are possible."""
+    if not np.isfinite(difference) or not np.isfinite(margin):
+        return "undecided"
+    if abs(difference) + margin <= tolerance:
+        return "confirmed"
+    return "refuted" if abs(difference) - margin > tolerance else "undecided"
+
+
+def greater_verdict(difference: float, margin: float) -> str:
+    """Is the difference positive? Undecided within the margin of zero."""
+    if not np.isfinite(difference) or not np.isfinite(margin) or abs(difference) <= margin:
+        return "undecided"
+    return "confirmed" if difference > 0 else "refuted"
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """A claim of several parts: refuted if one part is, else undecided if one is."""
+    present = set(verdicts)
+    if not present:
+        return "undecided"
+    return next((v for v in ("refuted", "undecided") if v in present), "confirmed")
 
 
 def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predicted_error: str | None = None) -> Any:
@@ -62,7 +106,7 @@ def judge_agreement(
         f"{len(points)} points; margins at most {(margin / scale).max():.2g}{' of the value' if relative else ''}; "
         f"furthest at {where}: {distance:.1f} standard errors"
     )
-    return Judgement(worst(verdicts), format_value(row["predicted"]), format_value(row["measured"], row["error"]), note)
+    return Judgement(worst(verdicts), with_error(row["predicted"]), with_error(row["measured"], row["error"]), note)
 
 
 @dataclass(frozen=True)
@@ -94,7 +138,7 @@ class ValueWithError(NamedTuple):
     degrees: float = np.inf
 
     def __str__(self) -> str:
-        return format_value(self.value, self.error)
+        return with_error(self.value, self.error)
 
     def scaled(self, factor: float) -> ValueWithError:
         """The estimate times a number."""
@@ -147,7 +191,7 @@ def near(a: ValueWithError, b: ValueWithError | float, tolerance: float, compari
 def judge_slope(fit: LineFit, predicted: float, resolution: float, note: str = "") -> Judgement:
     """Is the slope of a fitted line the predicted one?"""
     verdict = equal_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, resolution)
-    return Judgement(verdict, format_value(predicted), format_value(fit.slope, fit.slope_error), note)
+    return Judgement(verdict, with_error(predicted), with_error(fit.slope, fit.slope_error), note)
 
 
 class NamedCriterion(NamedTuple):
@@ -242,8 +286,8 @@ def below_criterion(
         return Judgement(
             worst(greater_verdict(d, m) for d, m in zip(difference, margin)),
             f"{value} of {low} < {high}",
-            f"{format_value(pairs['mean_low'][at], pairs['error_low'][at])} < "
-            f"{format_value(pairs['mean_high'][at], pairs['error_high'][at])} (closest)",
+            f"{with_error(pairs['mean_low'][at], pairs['error_low'][at])} < "
+            f"{with_error(pairs['mean_high'][at], pairs['error_high'][at])} (closest)",
         )
 
     return NamedCriterion(criterion, ((table, (*on, column, value)),))

@@ -20,10 +20,11 @@ from ...study.criteria import (
     judge_slope,
     limits_of,
     means_of,
+    quantile,
     select,
+    worst,
 )
 from ...study.study import Grid, sized
-from ...study.verdicts import quantile, worst
 from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 from .common import Resolution, both, listed, ordered, pair, provided, study
 from .figures import largest, overlay

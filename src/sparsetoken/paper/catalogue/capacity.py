@@ -13,9 +13,18 @@ from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, OTHER_COLOURS, colour, marker, plain_number
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, fit_line, limits_of, near, predictions_of, select
+from ...study.criteria import (
+    ValueWithError,
+    equal_verdict,
+    fit_line,
+    limits_of,
+    near,
+    predictions_of,
+    quantile,
+    select,
+    worst,
+)
 from ...study.study import Grid, sized
-from ...study.verdicts import equal_verdict, quantile, worst
 from ..results import CAPACITY, TEST_ERROR, checked, stated_of
 from .common import ALIKE, MODELS, OURS, Resolution, decided, exact, listed, ordered, pair, power_law, provided, study
 from .figures import GREY, estimates, level, overlay

@@ -8,13 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.averages import with_error
 from ...plotting.panels import Panel
 from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, NotJudgeable, Source, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_slope, larger, predictions_of
+from ...study.criteria import (
+    LineFit,
+    ValueWithError,
+    fit_line,
+    judge_agreement,
+    judge_slope,
+    larger,
+    predictions_of,
+    quantile,
+    within_verdict,
+    worst,
+)
 from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, Study
-from ...study.verdicts import format_value, quantile, within_verdict, worst
 from . import STUDIES
 
 # The task of most figures: one signal token in ten, balanced classes.
@@ -138,7 +149,7 @@ def provided(holds: Any, judged: Judgement) -> Judgement:
 def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
     """The slope of exact numbers: its scatter is small, and the tolerance allows for the approach to the limit."""
     verdict = within_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, tolerance)
-    return Judgement(verdict, f"{predicted:g}", format_value(fit.slope, fit.slope_error), note)
+    return Judgement(verdict, f"{predicted:g}", with_error(fit.slope, fit.slope_error), note)
 
 
 def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:

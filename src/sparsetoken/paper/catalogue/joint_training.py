@@ -10,10 +10,9 @@ import pandas as pd
 from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, limits_of, near, select
+from ...study.criteria import ValueWithError, limits_of, near, select, worst
 from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, sized
-from ...study.verdicts import worst
 from .common import BAGS, OPEN, STEPS, TASK_FIELDS, TASKS, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
 from .figures import curve, level, overlay, spots
 

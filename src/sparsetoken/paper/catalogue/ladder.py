@@ -15,9 +15,8 @@ import numpy as np
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, REFERENCE, colour, label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import fit_line, limits_of, select
+from ...study.criteria import equal_verdict, fit_line, limits_of, quantile, select, worst
 from ...study.study import Grid
-from ...study.verdicts import equal_verdict, quantile, worst
 from .common import OPEN, OURS, decided, sharp, study
 
 PLAIN: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0}

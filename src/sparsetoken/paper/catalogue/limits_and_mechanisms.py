@@ -11,9 +11,8 @@ from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
+from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select, worst
 from ...study.study import Grid, sized
-from ...study.verdicts import worst
 from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, complete, exact, listed, ordered, pair, study, theory_of
 from .figures import by_model, estimates, spots
 

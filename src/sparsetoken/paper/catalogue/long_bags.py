@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from ..._core.averages import with_error
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, select
+from ...study.criteria import ValueWithError, equal_verdict, greater_verdict, quantile, select, worst
 from ...study.study import Grid, sized
-from ...study.verdicts import equal_verdict, format_value, greater_verdict, quantile, worst
 from .common import MODES, OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair, provided, study
 from .figures import GREY, level, spots
 
@@ -70,7 +70,7 @@ def ranking_survives(tables: Tables) -> Judgement:
         greater_verdict(row[name] - least, 3 * row["standard_error"])
         for name, least in (("test_error", 0.2), ("auc", 0.9))
     )
-    words = f"{format_value(row['test_error'])}, {format_value(row['auc'])}"
+    words = f"{with_error(row['test_error'])}, {with_error(row['auc'])}"
     return Judgement(worst(above), "error > 0.2, AUC > 0.9", words)
 
 
@@ -189,7 +189,7 @@ def of_modes(tables: Tables, prefix: str, value: str, of_spread: float, note: st
 
 
 def by_length(rows: Any) -> str:
-    return ", ".join(f"{format_value(r['mean'], r['error'])} (L/d = {r['ratio']:g})" for _, r in rows.iterrows())
+    return ", ".join(f"{with_error(r['mean'], r['error'])} (L/d = {r['ratio']:g})" for _, r in rows.iterrows())
 
 
 @claim("long-bags-law", OPEN)

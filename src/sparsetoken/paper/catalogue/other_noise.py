@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._core.averages import summarise
+from ..._core.averages import summarise, with_error
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, REFERENCE, colour, label, marker
 from ...study.claims import Judgement, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select
+from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select, worst
 from ...study.study import Grid, sized
-from ...study.verdicts import format_value, worst
 from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair, study
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
@@ -89,8 +88,8 @@ def sparse_slow(tables: Tables) -> Judgement:
     names = ("attention above", "pooling within 25 % of")
     return Judgement(
         worst(verdicts),
-        f"at d = {d}: " + ", ".join(f"{name} {format_value(row['white'])}" for name, row in zip(names, found)),
-        ", ".join(f"{n} {format_value(r['mean'], r['error'])}" for n, r in zip(("attention", "pooling"), found)),
+        f"at d = {d}: " + ", ".join(f"{name} {with_error(row['white'])}" for name, row in zip(names, found)),
+        ", ".join(f"{n} {with_error(r['mean'], r['error'])}" for n, r in zip(("attention", "pooling"), found)),
     )
 
 
@@ -123,7 +122,7 @@ def real_pooling(tables: Tables) -> Judgement:
         worst(near(gap, 0.0, 0.25 * white, len(gaps)) for gap, white in zip(gaps["gap"], gaps["white"])),
         "within 25% of Gaussian noise",
         f"furthest: {row['model']} on {_words(row['noise'])}, {row['share']:+.0%} "
-        f"({format_value(row['mean'], row['error'])} against {format_value(row['white'], row['white_error'])})",
+        f"({with_error(row['mean'], row['error'])} against {with_error(row['white'], row['white_error'])})",
     )
 
 
@@ -137,9 +136,9 @@ def real_attention(tables: Tables) -> Judgement:
     judged, rest = gaps[gaps["noise"].isin(FAILING)], gaps[~gaps["noise"].isin(FAILING)]
     return ordered(
         [(gap, 0.0) for gap in judged["gap"]],
-        f"above {format_value(judged['white'].iloc[0], judged['white_error'].iloc[0])}",
-        ", ".join(f"{_words(row.noise)} {format_value(row.mean, row.error)}" for row in judged.itertuples()),
-        ", ".join(f"{_words(row.noise)}, not judged: {format_value(row.mean, row.error)}" for row in rest.itertuples()),
+        f"above {with_error(judged['white'].iloc[0], judged['white_error'].iloc[0])}",
+        ", ".join(f"{_words(row.noise)} {with_error(row.mean, row.error)}" for row in judged.itertuples()),
+        ", ".join(f"{_words(row.noise)}, not judged: {with_error(row.mean, row.error)}" for row in rest.itertuples()),
     )
 
 

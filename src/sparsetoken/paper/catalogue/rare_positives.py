@@ -9,9 +9,8 @@ import numpy as np
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
+from ...study.criteria import ValueWithError, judge_agreement, limits_of, select, within_verdict, worst
 from ...study.study import Grid, sized
-from ...study.verdicts import within_verdict, worst
 from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, both, complete, listed, ordered, study, theory_of
 from .figures import estimates
 

@@ -8,13 +8,22 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..._core.averages import combined_degrees, extrapolate
+from ..._core.averages import combined_degrees, extrapolate, with_error
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_slope, limits_of, select
+from ...study.criteria import (
+    LineFit,
+    ValueWithError,
+    equal_verdict,
+    fit_line,
+    judge_slope,
+    limits_of,
+    quantile,
+    select,
+    worst,
+)
 from ...study.study import Grid, sized
-from ...study.verdicts import equal_verdict, format_value, quantile, worst
 from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 from .common import (
     MODELS,
@@ -322,7 +331,7 @@ def trained_exact(tables: Tables) -> Judgement:
     return Judgement(
         worst(equal_verdict(g, m, Resolution.RELATIVE) for g, m in zip(gap, margin)),
         f"θ = {row['strength_needed']:.3g}",
-        format_value(measured, measured * row["error"]),
+        with_error(measured, measured * row["error"]),
         f"{len(joined)} crossings; furthest: {row['model']}, L = {row['length']:g}",
     )
 
