@@ -12,7 +12,7 @@ from sparsetoken._core.files import check_writable, write_bytes
 
 @pytest.mark.parametrize(
     ("failure", "message"),
-    [(OSError("no space left"), r"cannot write .*table\.csv: no space"), (KeyboardInterrupt(), "")],
+    [(OSError("no space left"), r"cannot write .*table\.csv: no space"), (KeyboardInterrupt(), None)],
     ids=["full", "interrupted"],
 )
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch, failure, message):

@@ -35,7 +35,7 @@ PROMISED = (
 )
 
 
-@pytest.mark.parametrize("model", SIMULATED)
+@pytest.mark.parametrize("model", list(SIMULATED))
 @pytest.mark.parametrize("where", [Positions(), WEIGHTED], ids=["uniform", "weighted"])
 def test_closed_form_and_counting_agree(model, where):
     """Error on 40,000 fresh bags within 4 standard errors of the formula: a correct one fails 1 in 15,000."""
@@ -65,7 +65,7 @@ def test_closed_form_for_other_schedules(training):
 
 
 @pytest.mark.parametrize("sampler", ["reduced", "tensor"])
-@pytest.mark.parametrize("model", SIMULATED)
+@pytest.mark.parametrize("model", list(SIMULATED))
 def test_results_are_complete_and_reproducible(model, sampler):
     first, again, other = (simulate(TASK, TRAINING, 30, seed, model=model, sampler=sampler) for seed in (1, 1, 2))
     assert isinstance(first, SimulationResult)
