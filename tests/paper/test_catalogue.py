@@ -137,12 +137,17 @@ def test_small_learning_rate(tiny, noise, verdict):
     assert hyperparameters.small_step({"steps": draws(rows, noise, column="cosine_q")}).verdict == verdict
 
 
-@pytest.mark.parametrize(("error", "verdict"), [(0.04, "refuted"), (0.4, "confirmed"), (0.26, "undecided")])
-def test_large_beta(error, verdict):
+@pytest.mark.parametrize(
+    ("error", "scatter", "verdict"),
+    [(0.04, 1, "refuted"), (0.4, 1, "confirmed"), (0.26, 1, "undecided"), (0.04, 9, "confirmed")],
+)
+def test_large_beta(error, scatter, verdict):
     values = dict(zip((0.25, 2.0, 20.0), (0.08, 0.03, error)))
     rows = [{"d": d, "sharpness": k, "test_error": e, "converged": 1.0} for d in (150, 300) for k, e in values.items()]
     pooled = [{"d": d, "model": "pooled", "test_error": 0.26} for d in (150, 300)]
-    tables = {"sharp_spots": draws(rows, 0.005), "pooled": draws(pooled, 0.005, seed=1)}
+    spots = draws(rows, 0.005)
+    spots.loc[spots["sharpness"] == 20.0, "test_error"] += (scatter - 1) * (spots["test_error"] - error)
+    tables = {"sharp_spots": spots, "pooled": draws(pooled, 0.005, seed=1)}
     assert hyperparameters.large_beta(tables).verdict == verdict
 
 
@@ -413,6 +418,15 @@ def test_any_activation(threshold, verdict):
         for m, x in (("elementwise:relu", 0.5), ("elementwise:threshold:3", threshold))
     ]
     assert separation.any_activation({"known": pd.DataFrame(rows)}).verdict == verdict
+
+
+@pytest.mark.parametrize(("sharp", "verdict"), [(0.3, "confirmed"), (0.06, "refuted")])
+def test_error_at_one_cosine(sharp, verdict):
+    tables = {
+        "soft": pd.DataFrame({"cosine": [0.9], "sharpness": [0.1], "test_error": [0.31]}),
+        "predicted": pd.DataFrame({"cosine": [0.9], "alpha": [2.0], "test_error": [sharp]}),
+    }
+    assert error_and_loss.cosine_governs_error(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(("softest", "verdict"), [(0.3001, "confirmed"), (0.31, "refuted")])
