@@ -389,7 +389,8 @@ def draw_scaling(tables: Tables) -> list[Panel]:
     for name, style in names.items():
         part = known(tables, name)
         shown = part[part["length"] <= 2**14]
-        near.append(Line(shown["length"], shown["strength_needed"], *style))
+        if name not in ("hardmax", "threshold"):  # on the Bayes limit's line; the next panel has them
+            near.append(Line(shown["length"], shown["strength_needed"], *style))
         if name not in ("pooled", "sigmoid", "relu"):
             low.append(Line(part["length"], part["strength_needed"], *style))
     far = np.array(LENGTHS, float)
