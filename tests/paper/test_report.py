@@ -65,16 +65,17 @@ def test_summary_then_figures_then_ledger(page):
 
 
 def test_the_paper_s_results_come_first(tmp_path):
-    """A result's row has its claims, its number, a picture, and the reason of a refuted claim."""
+    """A result's row has its claims, its number, a picture, the reason of a refuted claim, and counts by source."""
     named = outcome("scaling", "paper", "confirmed", "refuted")
-    claims = [replace(c, reference=RESULTS[0].name, id=i) for c, i in zip(named.study.claims, (RESULTS[0].number, "b"))]
+    whose = ((RESULTS[0].number, "paper"), ("b", "ours"))
+    claims = [replace(c, reference=RESULTS[0].name, id=i, source=s) for c, (i, s) in zip(named.study.claims, whose)]
     named.ledger = ledger("scaling", claims, {})
     text = write_report([named], tmp_path, "quick", "Title").read_text()
     table = text[text.index("The paper, result by result") : text.index("</table>")]
     assert RESULTS[0].name in table and RESULTS[1].name not in table and "data:image/png" in table
-    assert f"{RESULTS[0].unit} 2" in table and "Why: why" in table and "1 confirmed, 1 refuted" in table
+    assert f"{RESULTS[0].unit} 2" in table and "Why: why" in table and "1 confirmed; ours: 1 refuted" in table
     assert text.index("The task") < text.index("The paper, result by result")
-    assert paper_lines(named.ledger) == [(RESULTS[0].name, f"1 confirmed, 1 refuted; {RESULTS[0].unit} 2")]
+    assert paper_lines(named.ledger) == [(RESULTS[0].name, f"1 confirmed; ours: 1 refuted; {RESULTS[0].unit} 2")]
 
 
 def test_the_page_shows_real_signs():

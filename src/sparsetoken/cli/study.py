@@ -284,15 +284,16 @@ def _sort(row: Row) -> tuple[str, ...]:
 
 def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     """How many claims have which verdict, and a line for each that is not confirmed, cut to the terminal's width."""
+    from ..paper.results import counted
     from ..study.claims import SOURCES
 
     deviating = sum(not row.as_recorded for row in rows)
     record = f"{deviating} not as recorded" if deviating else "all as recorded"
-    echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {_counted(rows)}; {record}")
+    echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {counted(rows)}; {record}")
     apart = {heading: [row for row in rows if row.claim.source == source] for source, heading in SOURCES.items()}
     for heading, mine in apart.items():
         if 0 < len(mine) < len(rows):
-            echo(f"  {len(mine)} {heading}: {_counted(mine)}")
+            echo(f"  {heading}: {counted(mine)}")
     unconfirmed = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
     width = page_width()
     for row in sorted(unconfirmed, key=lambda row: row.as_recorded):  # what deviates comes first
@@ -301,12 +302,6 @@ def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
         echo(line if width is None or len(line) <= width else line[: width - 1] + "…")
     if not verbose:
         echo("every claim with its criterion and numbers: --verbose, or the report")
-
-
-def _counted(rows: list[LedgerRow]) -> str:
-    from ..study.claims import verdict_counts
-
-    return ", ".join(f"{count} {verdict}" for verdict, count in verdict_counts(rows).items())
 
 
 def _finding(row: LedgerRow) -> str:

@@ -19,7 +19,7 @@ from ..plotting.style import with_indices
 from ..study.claims import SOURCES, LedgerRow, in_words, verdict_counts
 from ..study.study import Study
 from .catalogue import GROUPS, NAMES
-from .results import RESULTS, PaperResult
+from .results import RESULTS, PaperResult, counted_apart
 from .typeset import with_mathml
 
 if TYPE_CHECKING:
@@ -138,12 +138,11 @@ def _results_table(results: Iterable[PaperResult], rows: Sequence[LedgerRow], pa
             for row in mine
             if row.judgement.verdict != "confirmed"
         )
-        counted = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(mine).items())
         measured, predicted = (_prose(_clipped(text)) for text in result.measured(mine))
         lines.append(
             f"<tr><td><b>{escape(result.name)}</b><br>{_prose(result.statement)}</td><td>{picture}</td>"
             f"<td>{measured}<br><span class='small'>{predicted and 'predicted'} {predicted}</span></td>"
-            f"<td>{marks}<br><span class='small'>{counted}</span>"
+            f"<td>{marks}<br><span class='small'>{counted_apart(mine)}</span>"
             f"<ul class='claims'>{reasons}</ul></td></tr>"
         )
     head = "<thead><tr><th>result</th><th></th><th>measured</th><th>claims</th></tr></thead>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..study.claims import Judgement, LedgerRow, Source, verdict_counts
+from ..study.claims import SOURCES, Judgement, LedgerRow, Source, verdict_counts
 from .catalogue import GROUPS, get_studies
 
 
@@ -150,12 +150,23 @@ def recorded_rows() -> list[LedgerRow]:
     return [LedgerRow(s.name, c, Judgement(c.expected, "", "")) for s in get_studies() for c in s.claims]
 
 
+def counted(rows: Iterable[LedgerRow]) -> str:
+    """How many claims have which verdict."""
+    return ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(rows).items())
+
+
+def counted_apart(rows: Iterable[LedgerRow]) -> str:
+    """The same for the paper's claims, then for the others under their source."""
+    of = {source: counted(row for row in rows if row.claim.source == source) for source in SOURCES}
+    return "; ".join(text if source == "paper" else f"{source}: {text}" for source, text in of.items() if text)
+
+
 def paper_lines(rows: Sequence[LedgerRow]) -> list[tuple[str, str]]:
     """For the terminal, of every result that some claim judges: its name, and its verdicts with its number or its statement."""
     lines = []
     for result in RESULTS:
         if mine := result.claims(rows):
-            verdicts = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(mine).items())
+            verdicts = counted_apart(mine)
             (number, _), statement = result.measured(mine), result.statement.removesuffix(".")
             lines.append((result.name, f"{verdicts}; {number}" if number else f"{statement} ({verdicts})"))
     return lines
