@@ -1,4 +1,4 @@
-"""`cite` prints what CITATION.cff says."""
+"""`cite` prints what CITATION.cff says, and README shows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ def test_entries_agree_with_the_citation_file(command):
     assert {"cff-version", "message", "title", "authors", "license"} <= set(file)
     code, printed, _ = command("cite")
     assert code == 0
+    assert f"```bibtex\n{printed.strip()}\n```" in (ROOT / "README.md").read_text()
     assert printed.count("@") == 2 and printed.count("{") == printed.count("}")
     paper = file["references"][0]
     authors = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in paper["authors"])
