@@ -240,7 +240,7 @@ def test_a_row_of_the_ledger_says_where_its_claim_was_tested():
         return ledger("study", [claim], tables)[0].tested
 
     assert tested("runs") == tested("runs", "theory") == "L = 10; α₀ = 2; α₁ from 0.5 to 8; d = 150, 300"
-    assert tested("theory") == "L = 10; α₀ = 2; α₁ = 1e+07; theory"
+    assert tested("theory") == "L = 10; α₀ = 2; α₁ = 10⁷; theory"
     assert tested() == ""
     steps = runs.drop(columns="test_error").assign(cosine_q=0.5)
     assert range_tested([steps]) == "L = 10; α₀ = 2; d = 150, 300"  # the two steps do not read alpha1

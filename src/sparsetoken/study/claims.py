@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 import pandas as pd
 
 from .._core.validation import rejection
+from ..plotting.style import plain_number
 
 
 class Source(TypedDict):
@@ -207,8 +208,8 @@ def range_tested(tables: Iterable[Any]) -> str:
         parts = [pd.to_numeric(table[column], errors="coerce").dropna() for table in used]
         values = sorted({float(value) for part in parts for value in part})
         if values:
-            several = f" from {values[0]:g} to {values[-1]:g}"
-            listed = " = " + ", ".join(f"{v:g}" for v in values) if len(values) < 4 else several
+            shown = [plain_number(v).replace(",", "") for v in values]
+            listed = f" = {', '.join(shown)}" if len(shown) < 4 else f" from {shown[0]} to {shown[-1]}"
             ranges.append(SYMBOLS.get(column, column) + listed)
     return "; ".join(ranges) + ("" if any("d" in table for table in read) or not ranges else "; theory")
 

@@ -149,7 +149,7 @@ def provided(holds: Any, judged: Judgement) -> Judgement:
 def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
     """The slope of exact numbers: its scatter is small, and the tolerance allows for the approach to the limit."""
     verdict = within_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, tolerance)
-    return Judgement(verdict, f"{predicted:g} to {tolerance:g}", with_error(fit.slope, fit.slope_error), note)
+    return Judgement(verdict, f"{predicted:g}, within {tolerance:g}", with_error(fit.slope, fit.slope_error), note)
 
 
 def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:

@@ -24,7 +24,7 @@ STEPS = {"loss": "logistic", "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q":
 
 
 @sized(
-    quick=([150, 300], {"attention": 22, "pooled": 44, "vectorized": 16}),
+    quick=([150, 300], {"attention": 48, "pooled": 44, "vectorized": 16}),
     full=([500, 1000], {"attention": 16, "pooled": 32, "vectorized": 8}),
 )
 def fig1_grids(sizes: list[int], repeats: dict[str, int]) -> list[Grid]:
