@@ -43,7 +43,9 @@ def test_indices_are_lowered_and_one_legend_lies_below():
 def test_many_names_are_turned_and_do_not_touch():
     names = ["softmax", "sparsemax", "top 2", "hard max", "thresholded", "sigmoid", "tied, at once", "gated, at once"]
     figure = matplotlib_figure([Panel("T", "x", "y", (Points(range(1, 9), range(8)),), names=names)])
-    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {35.0}
+    labels = figure.axes[0].get_xticklabels()
+    assert {label.get_rotation() for label in labels} == {35.0}
+    assert [label.get_text() for label in labels] == names  # in one line each
 
 
 def test_panels_of_a_paper_s_figure_have_letters_and_fit_its_column():

@@ -35,4 +35,5 @@ def test_powers_of_ten_do_not_touch_each_other():
 def test_names_in_lines_and_indices_of_symbols():
     assert in_lines("elementwise attention") == "elementwise\nattention" and in_lines("") == ""
     assert in_lines("L\xa010, R\xa01, θ\xa05") == "L\xa010, R\xa01,\nθ\xa05"
+    assert in_lines("After 12 steps (L = 5, θ = 3.5)", 20) == "After 12 steps\n(L\xa0=\xa05, θ\xa0=\xa03.5)"
     assert with_indices("η_b and eta_b, η_bag, η_w = 1", "<", ">") == "η<b> and eta_b, η_bag, η<w> = 1"

@@ -133,6 +133,8 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         # More letters leave no room between the names: they are turned.
         crowded = len(lines) * max(len(line) for name in lines for line in name.split("\n")) > 65
         turned: Any = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+        if crowded:  # the second line of a turned name would lie on its neighbour
+            lines = [in_lines(name, 24) for name in panel.names]
         axes.set_xticks(range(1, len(lines) + 1), lines, fontsize=8, **turned)
         axes.tick_params(axis="x", length=0)
     elif panel.counts:

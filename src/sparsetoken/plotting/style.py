@@ -132,7 +132,8 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 def in_lines(name: str, width: int = 12) -> str:
     """A name in lines of about `width` letters (by default, as under an axis), joined by line breaks."""
-    return "\n".join(textwrap.wrap(name, width, break_long_words=False)) or name
+    kept = name.replace(" = ", "\u00a0=\u00a0")  # no line ends inside "L = 5"
+    return "\n".join(textwrap.wrap(kept, width, break_long_words=False)) or name
 
 
 def with_indices(text: str, before: str, after: str) -> str:
