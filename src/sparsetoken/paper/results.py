@@ -133,7 +133,7 @@ RESULTS = (
     PaperResult(
         "Open question: depth",
         "Do several heads or layers change how strong the signal must be?",
-        *("depth-does-not-compound", "errors of two layers:", ("depth", 0)),
+        *("depth-does-not-compound", "errors of two layers:", ("heads", 0)),
         "Depth",
     ),
     PaperResult(

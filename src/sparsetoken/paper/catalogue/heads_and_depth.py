@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel
+from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
@@ -238,7 +238,8 @@ def draw_depth(tables: Tables) -> list[Panel]:
         estimates(by_length(found, model), f"{WORDS[model]}: simulated, d = 60", SHADES[model]) for model in LAYERS
     ]
     for model, part in tables["shortest_predicted"].groupby("model"):
-        layers.append(Line(part["length"], part["best_bias_error"], f"{WORDS[model]}: theory", SHADES[model], "dot"))
+        words = f"{WORDS[str(model)]}, theory"
+        layers.append(Points(part["length"], part["best_bias_error"], None, words, SHADES[str(model)], "x"))
     title = "Ends of joint training near 10 % error, strengths rising with L"
     return [Panel(title, AXES["length"], AXES["test_error"], layers, logx=True), *self_attention.panels(tables)]
 
