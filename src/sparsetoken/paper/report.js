@@ -104,9 +104,11 @@
     };
     [words, verdict, source].forEach((field) => field.addEventListener("input", filter));
     filter();
-    const unfold = () => { if (location.hash === "#ledger") fold.open = true; };
+  }
+  for (const fold of document.querySelectorAll("details[id]")) {  // a link to a fold opens it
+    const unfold = () => { if (location.hash === `#${fold.id}`) fold.open = true; };
     addEventListener("hashchange", unfold);
-    document.querySelectorAll('a[href="#ledger"]').forEach((a) => a.addEventListener("click", () => { fold.open = true; }));
+    document.querySelectorAll(`a[href="#${fold.id}"]`).forEach((a) => a.addEventListener("click", () => { fold.open = true; }));
     unfold();
   }
 
