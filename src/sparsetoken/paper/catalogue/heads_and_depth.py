@@ -16,7 +16,7 @@ from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
 from ...study.study import Grid
 from . import self_attention
-from .common import OPEN, THEORY_DEGREES, exact, listed, ordered, pair, sharp, study
+from .common import OPEN, THEORY_DEGREES, decided, exact, listed, ordered, pair, sharp, study
 from .figures import estimates
 from .separation import KNOWN, TARGET, known, known_ratio, strengths_needed
 
@@ -88,7 +88,7 @@ def no_room(tables: Tables) -> Judgement:
     Known signal, k = 0.75 √(2 log L): at most 10 % more strength for 10 % error at any L from 2^4 to 2^30.
     """
     most = float(known_ratio(tables, "growing", "bayes").max())
-    return Judgement("confirmed" if most < 1.1 else "refuted", "at most 1.1 times", f"at most {most:.3f} times")
+    return decided(most < 1.1, "at most 1.1 times", f"at most {most:.3f} times")
 
 
 def heads_in_words(heads: float) -> str:
@@ -139,11 +139,7 @@ heads = study(
     {"quick": heads_grids([1, 4], [80, 160], 12, 2e-3), "full": heads_grids([1, 2, 4, 8], [200, 400], 16, 4e-4)},
     draw_heads,
     heads_findings,
-    (
-        heads_exact,
-        price,
-        no_room,
-    ),
+    (heads_exact, price, no_room),
 )
 
 
@@ -272,11 +268,5 @@ depth = study(
     },
     draw_depth,
     depth_findings,
-    (
-        depth_exact,
-        no_compounding,
-        self_attention.stays,
-        self_attention.own_law,
-        self_attention.spectral,
-    ),
+    (depth_exact, no_compounding, self_attention.stays, self_attention.own_law, self_attention.spectral),
 )
