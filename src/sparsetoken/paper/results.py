@@ -139,7 +139,7 @@ RESULTS = (
     PaperResult(
         "Open question: long bags",
         "What if the bags are as long as the dimension?",
-        *("long-bags-limit", "cosine of plain steps at L = 2d:", ("long-bags", 0)),
+        *("long-bags-limit", "cosine ± spread, plain steps, L = 2d:", ("long-bags", 0)),
         "Long bags",
     ),
 )

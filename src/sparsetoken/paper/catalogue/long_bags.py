@@ -226,6 +226,15 @@ def limit_of(mode: str, draws: int = 100_000) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values))
 
 
+def towards(rows: Any, far: Any, limit: tuple[float, float]) -> tuple[str, str]:
+    """Mean ± spread as predicted and as found: simulated at the largest d; by the law at d = 10¹², next to its limit."""
+    r, law = rows.iloc[-1], f"{far['cosine_q']:.3f} ± {far['cosine_q_spread']:.3f}"
+    return (
+        f"{r['law']:.3f} ± {r['law_spread']:.3f}; limit {limit[0]:.3f} ± {limit[1]:.3f}",
+        f"{r['mean']:.3f} ± {r['std']:.3f} (d = {r['d']:g}); law {law} (d = 10¹²)",
+    )
+
+
 @claim("long-bags-limit", OPEN)
 def limit_holds(tables: Tables) -> Judgement:
     """Where L and d grow together the cosine of plain steps stays random, and its law has a closed form.
@@ -236,9 +245,8 @@ def limit_holds(tables: Tables) -> Judgement:
     far = need(tables, "far_plain_law", ["cosine_q_spread"]).sort_values("d").iloc[-1]
     mean, spread = limit_of("plain")
     off = max(abs(far["cosine_q"] - mean), abs(far["cosine_q_spread"] - spread))
-    verdict = agree([against_law(tables, "large_plain")], Resolution.ROUGH, 0.7)
-    measured = f"{far['cosine_q']:.3f} ± {far['cosine_q_spread']:.3f}"
-    return provided(off < 0.005, Judgement(verdict, f"{mean:.3f} ± {spread:.3f}", measured))
+    rows = against_law(tables, "large_plain")
+    return provided(off < 0.005, Judgement(agree([rows], Resolution.ROUGH, 0.7), *towards(rows, far, (mean, spread))))
 
 
 @claim("long-bags-centred", OPEN)
@@ -254,9 +262,8 @@ def centred_settles(tables: Tables) -> Judgement:
     falls = ordered(list(pairwise(spread)), "", "").verdict
     settled = max(abs(last["cosine_q"] - limit), last["cosine_q_spread"]) < 0.005
     spreads = ", ".join(f"{r['std']:.3f} (d = {r['d']:g})" for _, r in rows.iterrows())
-    measured = f"{last['cosine_q']:.3f} ± {last['cosine_q_spread']:.3f}"
     verdict = worst([agree([rows], Resolution.ROUGH, 0.7), falls])
-    return provided(settled, Judgement(verdict, f"{limit:.3f} ± 0", measured, spreads))
+    return provided(settled, Judgement(verdict, *towards(rows, last, (limit, 0.0)), spreads))
 
 
 @claim("long-bags-rare", OPEN)
