@@ -31,7 +31,7 @@ def fig1_grids(sizes: list[int], repeats: dict[str, int]) -> list[Grid]:
     """The three classifiers with one signal token, and attention with two as well."""
     fixed = {**TEN_TOKENS, **STEPS, "ridge": 1e-5, "beta": 1.0}
     axes: dict[str, list[Any]] = {"d": sizes, "alpha1": [0.5, 1.0, 2.0, 4.0, 6.0, 8.0]}
-    line = [0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0]
+    line = [0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 5.0, 6.0, 7.0, 8.0]
     curve = {**fixed, "over": "alpha1", "values": line}
     return [
         *(Grid("simulated", "simulate", {**fixed, "model": m}, axes, repeats=repeats[m]) for m in MODELS),
