@@ -133,7 +133,7 @@ def at(ratio: float, d: int, kind: tuple[float, float] = BALANCED) -> dict[str, 
 
 
 @sized(
-    quick=(200, 240, [300, 8000], (100, [0.25, 2.0], 48)),
+    quick=(200, 240, [300, 8000], (100, [0.25, 2.0], 100)),
     full=(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 120)),
 )
 def long_grids(d: int, repeats: int, large: list[int], trained: tuple[int, list[float], int]) -> list[Grid]:
@@ -145,7 +145,7 @@ def long_grids(d: int, repeats: int, large: list[int], trained: tuple[int, list[
         points = {
             mode: ([at(c, d) for c in ratios], repeats),
             f"rare_{mode}": ([at(c, d, RARE) for c in ratios[2:]], repeats // 2),
-            f"large_{mode}": ([at(LARGE, size) for size in large], 60),
+            f"large_{mode}": ([at(LARGE, size) for size in large], 120),
         }
         for name, (where, count) in points.items():
             kind = "steps_given_share" if name == "plain" else "two_steps"
@@ -169,23 +169,23 @@ def against_law(tables: Tables, name: str, value: str = "cosine_q") -> Any:
     return joined.assign(ratio=joined["length"] / joined["d"], error=joined["std"] / joined["count"] ** 0.5)
 
 
-def agree(parts: list[Any], resolution: float, of_spread: float) -> str:
+def agree(parts: list[Any], resolution: float) -> str:
     """Are means and logarithms of spreads those of the law, within their margins?"""
     points, verdicts = 2 * sum(map(len, parts)), []
     for _, row in (row for rows in parts for row in rows.iterrows()):
         margin = float(quantile(points, row["count"] - 1))
         verdicts.append(equal_verdict(row["mean"] - row["law"], margin * row["error"], resolution))
         off = np.log(row["std"] / row["law_spread"])
-        verdicts.append(equal_verdict(off, margin / (2 * (row["count"] - 1)) ** 0.5, of_spread))
+        verdicts.append(equal_verdict(off, margin / (2 * (row["count"] - 1)) ** 0.5, 0.35))
     return worst(verdicts)
 
 
-def of_modes(tables: Tables, prefix: str, value: str, of_spread: float, note: str = "") -> Judgement:
+def of_modes(tables: Tables, prefix: str, value: str, resolution: float, note: str = "") -> Judgement:
     """Do a value's mean and spread have their law, with plain steps and with centred residuals?"""
     parts = {mode: against_law(tables, prefix + mode, value) for mode in MODES}
     predicted = "; ".join(f"{mode} {', '.join(f'{v:.3f}' for v in rows['law'])}" for mode, rows in parts.items())
     words = "; ".join(f"{mode} {by_length(rows)}" for mode, rows in parts.items())
-    return Judgement(agree(list(parts.values()), Resolution.ROUGH, of_spread), predicted, words, note)
+    return Judgement(agree(list(parts.values()), resolution), predicted, words, note)
 
 
 def by_length(rows: Any) -> str:
@@ -201,7 +201,7 @@ def law_holds(tables: Tables) -> Judgement:
     """
     parts = [against_law(tables, mode) for mode in MODES]
     spread = max(float((np.log(rows["std"] / rows["law_spread"])).abs().max()) for rows in parts)
-    return of_modes(tables, "", "cosine_q", 0.35, f"spreads off by at most {np.expm1(spread):.0%}")
+    return of_modes(tables, "", "cosine_q", Resolution.ROUGH, f"spreads off by at most {np.expm1(spread):.0%}")
 
 
 @claim("long-bags-share", OPEN)
@@ -239,14 +239,14 @@ def towards(rows: Any, far: Any, limit: tuple[float, float]) -> tuple[str, str]:
 def limit_holds(tables: Tables) -> Judgement:
     """Where L and d grow together the cosine of plain steps stays random, and its law has a closed form.
 
-    L = 2d: simulations at growing d have the law's mean and spread (margins at level 0.1 %, resolutions 0.12 and 0.7), and the
+    L = 2d: simulations at growing d have the law's mean and spread (margins at level 0.1 %, resolutions 0.12 and 0.35), and the
     law at d = 10¹² the limit's mean and spread within 0.005.
     """
     far = need(tables, "far_plain_law", ["cosine_q_spread"]).sort_values("d").iloc[-1]
     mean, spread = limit_of("plain")
     off = max(abs(far["cosine_q"] - mean), abs(far["cosine_q_spread"] - spread))
     rows = against_law(tables, "large_plain")
-    return provided(off < 0.005, Judgement(agree([rows], Resolution.ROUGH, 0.7), *towards(rows, far, (mean, spread))))
+    return provided(off < 0.005, Judgement(agree([rows], Resolution.ROUGH), *towards(rows, far, (mean, spread))))
 
 
 @claim("long-bags-centred", OPEN)
@@ -262,7 +262,7 @@ def centred_settles(tables: Tables) -> Judgement:
     falls = ordered(list(pairwise(spread)), "", "").verdict
     settled = max(abs(last["cosine_q"] - limit), last["cosine_q_spread"]) < 0.005
     spreads = ", ".join(f"{r['std']:.3f} (d = {r['d']:g})" for _, r in rows.iterrows())
-    verdict = worst([agree([rows], Resolution.ROUGH, 0.7), falls])
+    verdict = worst([agree([rows], Resolution.ROUGH), falls])
     return provided(settled, Judgement(verdict, *towards(rows, last, (limit, 0.0)), spreads))
 
 
@@ -282,10 +282,10 @@ def rare_turn(tables: Tables) -> Judgement:
 def error_holds(tables: Tables) -> Judgement:
     """The test error of staged attention in long bags is the forecast at this d, averaged over the queries' law.
 
-    Mean and spread of the error, plain and centred, within the margins at level 0.1 %; resolutions 0.12, and 0.7 in the
+    Mean and spread of the error, plain and centred, within the margins at level 0.1 %; resolutions 0.06, and 0.35 in the
     logarithm of the spread.
     """
-    return of_modes(tables, "trained_", "test_error", 0.7)
+    return of_modes(tables, "trained_", "test_error", Resolution.COARSE)
 
 
 def draw_long(tables: Tables) -> list[Panel]:
