@@ -201,6 +201,18 @@ def test_where_few_directions_carry_the_noise_the_forecast_is_the_mean_over_data
 
 
 @pytest.mark.slow
+def test_a_dozen_directions_are_few():
+    """Queries differ enough to move the test error by a fifth, which no standard error of the limit shows."""
+    values = np.arange(1, 301.0) ** -0.6
+    task, training = Task(10, 1, 4.0, 0.5), Training(alpha0=2.0, alpha1=2.0, ridge=1e-2)
+    tokens = Tokens(covariance=values * 300 / values.sum())
+    found = forecast(task, training, tokens=tokens, with_capacity=False)
+    measured = np.array([simulate(task, training, None, seed, tokens=tokens).test_error for seed in range(60)])
+    error = np.hypot(measured.std(ddof=1) / 60**0.5, found.standard_error)
+    assert abs(measured.mean() - found.test_error) < 3.5 * error and found.standard_error > 0.003
+
+
+@pytest.mark.slow
 def test_a_dimension_with_a_covariance():
     """Shares of the classes, too: with a large ridge the bias follows them."""
     task, training = Task(10, 1, 5.0, 0.5), Training(alpha1=4.0, ridge=1.0)
@@ -218,7 +230,7 @@ def test_a_dimension_with_a_covariance():
 
 def test_the_forecast_in_one_call():
     """Alignment, law, readout and capacity one after another; the same readout tested elsewhere."""
-    values = np.linspace(0.5, 1.5, D)  # many directions: the query is the mean one
+    values = np.linspace(0.5, 1.5, 40)  # many directions: the query is the mean one
     spectrum = theory.Spectrum.of(values)
     tokens, options = Tokens(covariance=values), {"accuracy": 4e-3}
     for model, activation in (("attention", None), ("elementwise:tanh", "tanh")):
