@@ -64,7 +64,9 @@ def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
         what = "classes " + ", ".join(f"{label} ({count})" for label, count in counts.items())
     else:
         what = f"labels from {labels.min():g} to {labels.max():g}"
-    lines = details(estimator.diagnostics_) if verbose else _fit_in_words(estimator.diagnostics_, counts)
+    given = getattr(estimator, "positive_label", None) is not None
+    diagnostics = estimator.diagnostics_
+    lines = details(diagnostics) if verbose else _fit_in_words(diagnostics, counts, given)
     return [*lines, f"fitted to {in_words(read.bags)}; {what}"]
 
 
@@ -85,8 +87,9 @@ def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
 
-def _fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
-    """A fit's diagnostics as sentences: held-out results first, training accuracy last. `counts` are the classes' bags."""
+def _fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int], class_given: bool) -> list[str]:
+    """A fit's diagnostics as sentences: held-out results first, training accuracy last. `counts` are the classes' bags;
+    `class_given` says whether the user named the class with the signal."""
     finite = {name: value for name, value in diagnostics.items() if as_float(value) is not None}
     areas = {
         label: as_float(of_class.get("held_out_auc")) for label, of_class in diagnostics.get("per_class", {}).items()
@@ -97,8 +100,11 @@ def _fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> 
         lines.append(f"this is {better if signal_found else worse}")
     if signal_found and diagnostics.get("either_class"):
         lines.append("bags of either class may carry the signal: held-out bags do not decide, --positive-label does")
-    elif signal_found and "signal_class" in diagnostics:
-        lines.append(f"bags of class {diagnostics['signal_class']} seem to carry the signal (decided on held-out bags)")
+    elif signal_found and "signal_class" in diagnostics and not class_given:
+        held_out = "either_class" in diagnostics
+        how = "seem to carry the signal (decided on held-out bags)"
+        untested = "are taken to carry the signal (not tested; --positive-label changes it)"
+        lines.append(f"bags of class {diagnostics['signal_class']} {how if held_out else untested}")
     if {"strength", "sparsity"} <= set(finite):
         count, strength = finite["sparsity"], finite["strength"]
         lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")
