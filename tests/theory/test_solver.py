@@ -98,3 +98,13 @@ def test_capacity_does_not_stall_in_rounding(monkeypatch):
     # Three levels of refinement, Newton's method on each: halving steps that rounding makes look bad took 134.
     assert len(evaluations) <= 30
     assert found.residual < 1e-10
+
+
+@pytest.mark.parametrize("ridge", [1e-70, 1e-100])
+def test_the_least_ridges_are_reached_step_by_step(ridge):
+    """One step from 1e-10 does not find them."""
+    law = attention_law(Task(), 0.9, 2.0).on_draws(64)
+    least, larger = (quick_readout(law, 2.0, r, get_loss("logistic"), None) for r in (ridge, 1e-60))
+    assert least.x[2] > larger.x[2]  # the readout grows like log(1/ridge): the bags are separable
+    with pytest.raises(theory.ConvergenceError, match=r"at alpha=1e\+08, .*: Newton's method came down to ridge \d"):
+        quick_readout(attention_law(Task(), 1.0, 25.0).on_draws(64), 1e8, 1e-3, get_loss("logistic"), None)

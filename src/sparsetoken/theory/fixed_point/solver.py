@@ -32,7 +32,7 @@ class Solver:
     ):
         self.equations, self.loss, self.blocks = equations, loss, blocks
         self.constants, self.guess, self.setting = constants, guess, setting
-        self.evaluations, self.tried, self.begun = 0, list[str](), False
+        self.evaluations, self.begun = 0, False
 
     def solve(self, ridge: float, start: np.ndarray | None = None) -> Iterate:
         """The fixed point, from `start` if that converges, else by continuation in the ridge."""
@@ -43,7 +43,6 @@ class Solver:
                 solution = self.newton(start, ridge)
                 if solution.converged:
                     return solution
-                self.tried.append(f"warm start: residual {solution.residual:.1e}")
             return self._walk(ridge)
 
     def newton(self, x: np.ndarray, ridge: float) -> Iterate:
@@ -67,10 +66,9 @@ class Solver:
 
     def _walk(self, ridge: float) -> Iterate:
         """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
-        floor, current, factor = max(ridge, 1e-10), max(ridge, 1.0), 0.1  # from the floor zero is reached in one step
+        floor, current, factor = ridge or 1e-10, max(ridge, 1.0), 0.1  # from 1e-10 zero is reached in one step
         solution = self.newton(self.guess(current), current)
         while not solution.converged and current < 1e3 * max(ridge, 1.0):
-            self.tried.append(f"ridge {current:.3g} from a cold start: residual {solution.residual:.1e}")
             current *= 10.0
             solution = self.newton(self.guess(current), current)
         while solution.converged and current > ridge and factor <= 0.97:  # 1.3 % of a decade
@@ -79,7 +77,6 @@ class Solver:
             if attempt.converged:
                 solution, current, factor = attempt, target, max(factor**1.5, 0.03)
             else:
-                self.tried.append(f"ridge {current:.3g} -> {target:.3g}: residual {attempt.residual:.1e}")
                 factor = np.sqrt(factor)
         if solution.converged and current == ridge:
             return solution
@@ -88,7 +85,8 @@ class Solver:
                 f"alpha, ridge or the strength is so large or small that the fixed point is lost in rounding errors "
                 f"({self.setting})"
             )
-        raise ConvergenceError(f"no fixed point at {self.setting}; tried " + "; ".join(self.tried[-6:]))
+        reached = f"came down to ridge {current:.3g}" if solution.converged else "found none at larger ridges either"
+        raise ConvergenceError(f"no fixed point was found at {self.setting}: Newton's method {reached}")
 
 
 def _direction(at: Iterate, longest: np.ndarray) -> np.ndarray | None:
