@@ -49,6 +49,12 @@ def test_bags_that_do_not_help_are_not_advised(bags_plan):
     )
 
 
+def test_what_is_no_better_than_chance_is_said(bags_plan):
+    words = "no better than chance: there may be no signal"
+    noise = replace(bags_plan, n=300, curve=measured([0.48, 0.52, 0.53, 0.47]))
+    assert words in " ".join(str(noise).split()) and words not in " ".join(str(bags_plan).split())
+
+
 def test_few_bags_have_a_measured_answer():
     rng = np.random.default_rng(0)
     labels = np.arange(40) < 8

@@ -92,7 +92,10 @@ class BagsPlan(Shown):
         curve = self.curve.curve
         achieves = f"{self.learner} (the learner of `fit`) achieves {curve.criterion.with_article} of about"
         now = f"With {self.n:,} bags, {achieves} {_with_interval(self.now)}."
-        lines = [line for sentence in (now, _advice(self)) for line in textwrap.wrap(sentence, 80)]
+        sentences = [now, _advice(self)]
+        if curve.losses[-1] + 2 * curve.standard_errors[-1] > curve.chance:
+            sentences.insert(1, "On held-out bags this is no better than chance: there may be no signal to learn.")
+        lines = [line for sentence in sentences for line in textwrap.wrap(sentence, 80)]
         lines += ["", f"{self.learner} on parts of these {curve.n:,} bags ({curve.fits} fits), and extrapolated"]
         lines.append(f"  {'training bags':>15}   {curve.criterion.label}")
         for row in self.frame().itertuples():
