@@ -256,6 +256,13 @@ def test_warnings_say_what_is_wrong():
     assert balanced.diagnostics_["query_statistic"] > 2
 
 
+def test_log_odds_of_zero_are_half_a_mistake():
+    """As in simulations: without half of each, a held-out error of 100 % for bags that cannot be told apart."""
+    labels = np.arange(60) % 2
+    model = MessagePassingClassifier().fit([np.full((4, 3), 5.0)] * 60, labels)
+    assert model.diagnostics_["held_out_error"] == 0.5
+
+
 @pytest.mark.parametrize("make", [lambda: BagClassifier(lift=0), lambda: MessagePassingClassifier(sparsity=1)])
 def test_a_signal_in_a_single_feature_is_not_drawn_in(make):
     """Rare large values that only positive bags hold look like a heavy tail, and are the signal.

@@ -16,6 +16,7 @@ from .._core.validation import caller_level
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
 from ..bags.scratch import DEVICE_BLOCK_BYTES
+from ..trajectories import mistakes
 from .calibration import Calibration, TrainingRange, fit_range, prior_log_odds
 from .labels import checked_classes, checked_groups, checked_weights, class_factors, sides_to_try, signal_class
 from .several_classes import SeveralClasses, fit_each_class
@@ -136,7 +137,7 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
         if held_out is None:
             return None
         margins = signs[used] * self.calibration_(held_out)
-        self.diagnostics_["held_out_error"] = float(np.average(margins <= 0, weights=weights[used]))
+        self.diagnostics_["held_out_error"] = float(np.average(mistakes(margins, 1.0), weights=weights[used]))
         self.diagnostics_["held_out_log_loss"] = float(np.average(np.logaddexp(0.0, -margins), weights=weights[used]))
         scores = np.full(len(signs), np.nan)
         scores[used] = held_out
