@@ -115,9 +115,16 @@ def test_an_unstable_end_is_said():
     assert end.replicon > 1.0
 
 
-def test_bags_with_several_minima_are_said():
+@pytest.mark.parametrize(
+    "task, model, alpha, decay",
+    [
+        (TEN, "attention", 0.1, 0.2),
+        (Task(12, 2, 3.2, 0.35), "tied:3", 1.4, 0.15),  # simulated: an overlap of 1.13, not .97
+    ],
+)
+def test_bags_with_several_minima_are_said(task, model, alpha, decay):
     with pytest.warns(theory.ReplicaSymmetryWarning, match="single bags have several minima"):
-        theory.statics(TEN, "attention", 0.1, 0.2, sampling=theory.Sampling(256, 2))
+        theory.statics(task, model, alpha, decay, sampling=theory.Sampling(256, 2))
 
 
 def test_a_loss_with_straight_parts_has_an_end():

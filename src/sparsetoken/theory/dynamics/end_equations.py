@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...laws.bag_model_measures import innovation_root
 from .one_bag import LocalAverages, LocalBags, LocalModel, OrderParameters, left_out_scores, local_averages
 from .problem import TrainingProblem
 
@@ -107,9 +108,14 @@ class EndEquations:
             at = trial
         return best
 
-    def change_from_left_out(self, end: EndPoint) -> float:
-        """The residual where every bag's minimum is sought from its left-out fields: larger where bags have several minima."""
-        return _residual(end.at, self.applied(end.at, self.no_pulls())[0])
+    def jumps(self, end: EndPoint) -> np.ndarray:
+        """What jumps of bags between minima would add to V^{-1}, by Stein's lemma, relative to its largest entry."""
+        gram = end.at.S + np.outer(end.at.m, end.at.m)
+        root = np.asarray(innovation_root(gram, np.diag(gram))[0])
+        pairs = zip(self.groups, end.pulls, strict=True)
+        whole = sum(np.einsum("n,nla,nlb->ab", bags.weight, pull, bags.normals) for bags, pull in pairs)
+        response = end.averages.response
+        return (whole + response @ root) / (np.abs((np.diag(self.decay) + response) @ root).max() or 1.0)
 
     def replicon(self, end: EndPoint) -> float:
         """Spectral radius of alpha E sum_ll' K_ll' (x) K_ll'."""
