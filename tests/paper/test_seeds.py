@@ -7,7 +7,7 @@ from sparsetoken.paper.catalogue import get_studies
 
 @pytest.mark.parametrize("study", get_studies(["fig1", "capacity"]), ids=lambda s: s.name)
 def test_reseeded_study_shares_no_random_trial(study):
-    other = study.reseeded(1000)
+    other = study.reseeded(1)
     assert study.reseeded(0).trials() == study.trials()
     shared = 0
     for table, trials in study.trials().items():
@@ -15,7 +15,7 @@ def test_reseeded_study_shares_no_random_trial(study):
         assert len(again) == len(trials)
         for one, two in zip(trials, again):
             if "seed" in one.arguments:
-                assert two.arguments["seed"] == one.arguments["seed"] + 1000
+                assert two.arguments["seed"] == one.arguments["seed"] + 10**6
                 assert {**two.arguments, "seed": 0} == {**one.arguments, "seed": 0} and two.key != one.key
                 shared += 1
             else:

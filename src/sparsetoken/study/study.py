@@ -185,9 +185,9 @@ class Study:
             raise ValueError(f"size must be one of {', '.join(SIZES)}, got {size!r}")
         return self.grids[size] if size in self.grids else next(iter(self.grids.values()))
 
-    def reseeded(self, offset: int) -> Study:
-        """The same study on other random numbers: every grid's seeds moved up by `offset`."""
-        whole_number("seed", offset, 0)
+    def reseeded(self, seed: int) -> Study:
+        """The same study on other random numbers; no two `seed`s share a trial's."""
+        offset = 10**6 * whole_number("seed", seed, 0)  # as many as a grid may have
         moved = {
             size: [replace(g, first_seed=g.first_seed + offset) for g in grids] for size, grids in self.grids.items()
         }
