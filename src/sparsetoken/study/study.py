@@ -187,7 +187,7 @@ class Study:
 
     def reseeded(self, seed: int) -> Study:
         """The same study on other random numbers; no two `seed`s share a trial's."""
-        offset = 10**6 * whole_number("seed", seed, 0)  # as many as a grid may have
+        offset = MOST_TRIALS * whole_number("seed", seed, 0)
         moved = {
             size: [replace(g, first_seed=g.first_seed + offset) for g in grids] for size, grids in self.grids.items()
         }
