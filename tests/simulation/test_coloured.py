@@ -183,7 +183,7 @@ def test_drawn_steps_have_the_law_of_the_simulated_ones():
 def test_where_few_directions_carry_the_noise_the_forecast_is_the_mean_over_data_sets():
     task, training = Task(10, 1, 4.0, 0.5), Training(alpha0=2.0, alpha1=2.0, eta_q=20.0, ridge=0.1)
     tokens = Tokens(covariance=FEW)
-    found = forecast(task, training, tokens=tokens)
+    found = forecast(task, training, tokens=tokens, with_capacity=True)
     trials = [simulate(task, training, None, seed, tokens=tokens).to_row() for seed in range(60)]
     query = theory.coloured_alignment(task, training, FEW).query
     at_mean = theory.erm(theory.coloured_law(task, FEW, query), 2.0, 0.1, accuracy=1e-3)
@@ -196,7 +196,7 @@ def test_where_few_directions_carry_the_noise_the_forecast_is_the_mean_over_data
     measured = np.mean([trial["test_error"] for trial in trials])
     assert at_mean.test_error - measured > 0.02  # one query does not stand for all
     assert found.d == 200 and 0.004 < found.standard_error < 0.02 and np.isfinite(found.capacity)
-    moved = forecast(task, training, tokens=tokens, deployment=Deployment(bias_shift=3.0), with_capacity=False)
+    moved = forecast(task, training, tokens=tokens, deployment=Deployment(bias_shift=3.0))
     assert moved.sensitivity > found.sensitivity and moved.tested["bias_shift"] == 3.0
 
 

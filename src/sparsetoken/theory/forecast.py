@@ -152,7 +152,7 @@ def forecast(
         By default 2e-4 in the limit; without one, the Bayes limit and forecasts at a given d are computed on a fixed number of
         draws.
     with_capacity : bool, optional
-        Also compute the separability threshold; by default in the limit (there is none at a given d).
+        Also compute the separability threshold; by default in the limit, not in means over data sets.
     d : int, optional
         Dimension of a token: what n = alpha d bags lead to on average over data sets, whose class shares and queries differ,
         up to terms of relative order 1/d. For classifiers with one query or none; in white noise, tested as they were trained.
@@ -183,8 +183,7 @@ def forecast(
         if d not in (None, spectrum.dimension):
             raise ValueError(f"d must be the covariance's dimension ({spectrum.dimension}) or None, got {d}")
         if d is not None or (chosen.has_query and noise_directions(spectrum) < FEW_DIRECTIONS):
-            capacity_too = bool(with_capacity) or (with_capacity is None and d is None)
-            return _coloured_forecast_at(task, training, chosen, spectrum, test, accuracy, capacity_too)
+            return _coloured_forecast_at(task, training, chosen, spectrum, test, accuracy, bool(with_capacity))
     elif d is not None:
         if test is not None or not chosen.trainable or chosen.heads is not None:
             raise ValueError("d is for models with one query or none, tested as they were trained")
