@@ -241,10 +241,8 @@ def test_accuracy_is_met_or_refused():
     with pytest.warns(theory.AccuracyWarning, match="use at least"):
         found = theory.trajectory(task, "tied", stage, accuracy=1e-6)
     assert np.array_equal(found.test_error, loose.test_error) and found.standard_error.max() > 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", theory.AccuracyWarning)
-        with pytest.raises(theory.AccuracyWarning, match="use at least"):
-            theory.trajectory(task, "tied", stage, "square", accuracy=1e-6)
+    with pytest.raises(theory.AccuracyError, match="use at least"):
+        theory.trajectory(task, "tied", stage, "square", accuracy=theory.Accuracy(1e-6, strict=True))
 
 
 def test_accuracy_is_asked_for_at_the_steps_that_are_tested():

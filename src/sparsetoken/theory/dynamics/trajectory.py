@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
-from ..._core.validation import caller_level, real_number
+from ..._core.validation import caller_level
 from ...bag_models import BagModel
 from ...laws.bag_model_measures import measures_on
 from ...laws.draws import LEAST_POINTS
@@ -23,7 +23,7 @@ from ...schedules import Stage
 from ...task import Task
 from ...trajectories import Trajectory, at_steps, steps_tested
 from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
-from ..fixed_point.readout import SAFETY
+from ..fixed_point.readout import SAFETY, Accuracy
 from .problem import PROBES, Sampling, TrainingProblem, bytes_per_bag, problem_of, replicate_draws
 from .recursion import RecursionState, advance_compiled, first_compiled
 
@@ -89,7 +89,7 @@ def trajectory(
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
     *,
-    accuracy: float = DEFAULT_ACCURACY,
+    accuracy: float | Accuracy = DEFAULT_ACCURACY,
     tested: Sequence[int] | None = None,
     sampling: Sampling | None = None,
 ) -> Trajectory:
@@ -110,9 +110,9 @@ def trajectory(
         Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal, unless
         "cosine[q]" and the like give the cosine with the signal at which a direction starts. "bias": the bias at the start, of
         either sign. What is not named starts at zero.
-    accuracy : float
+    accuracy : float or Accuracy
         Absolute error allowed on the test error: replicates are added, 512 at most, until its standard error is below 0.4 of
-        it at every step.
+        it at every step. A warm start has no meaning here.
     tested : sequence of int, optional
         Steps after which the test measures are computed, all of them by default; elsewhere they are NaN, and the accuracy does
         not apply.
@@ -123,7 +123,7 @@ def trajectory(
     Raises
     ------
     AccuracyError
-        Where training diverges.
+        Where training diverges, and where a strict accuracy is out of reach.
 
     Warns
     -----
@@ -137,8 +137,8 @@ def trajectory(
         amplifies small differences. More bags per replicate are needed for the limit, and simulations reach it only at very
         large d. `details["unstable_from"]` holds the step.
     """
-    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-    sampling = sampling or Sampling()
+    asked = Accuracy.of(accuracy)
+    aim, sampling = asked.test_error, sampling or Sampling()
     problem = problem_of(task, model, stages, loss, start)
     which = steps_tested(tested, problem.schedule.steps + 1)
     count = sampling.bags or _bags_in_memory(problem)
@@ -157,15 +157,15 @@ def trajectory(
                 f"training diverges: the test error is not a number from step {step} on; use smaller rates"
             )
         scatter = float(spread.max())
-        needed = int(np.ceil((SAFETY * scatter / accuracy) ** 2))
+        needed = int(np.ceil((SAFETY * scatter / aim) ** 2))
         if needed <= len(rows):
             break
         if needed > MOST_REPLICATES:
             accuracy_missed(
-                f"accuracy {accuracy:g} on the test error would take about {needed} replicates of {count} bags, and "
+                f"accuracy {aim:g} on the test error would take about {needed} replicates of {count} bags, and "
                 f"{MOST_REPLICATES} are allowed: use at least {SAFETY * scatter / np.sqrt(MOST_REPLICATES):.1e}; the "
                 f"standard error is {scatter / np.sqrt(len(rows)):.1e} after {len(rows)} replicates",
-                strict=False,
+                asked.strict,
             )
             break
         wanted = needed
@@ -176,8 +176,7 @@ def trajectory(
         **_by_direction(problem.model, values),
         errors=_by_direction(problem.model, errors),
         model=problem.model.name,
-        details={"bags": count, "replicates": len(rows), "accuracy": accuracy}
-        | _checked(problem, rows, count, accuracy),
+        details={"bags": count, "replicates": len(rows), "accuracy": aim} | _checked(problem, rows, count, aim),
     )
 
 
