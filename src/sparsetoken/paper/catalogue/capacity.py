@@ -53,7 +53,7 @@ def draws_grids(size: str) -> list[Grid]:
     ]
     return [
         Grid("draws", "separability", TASK, points=points, repeats=repeats),
-        Grid("twice_draws", "separability", TASK, points=twice, repeats=3 * repeats // 2, first_seed=8000),
+        Grid("twice_draws", "separability", TASK, points=twice, repeats=9 * repeats // 4, first_seed=8000),
     ]
 
 
@@ -374,7 +374,7 @@ query_capacity = study(
 STAR, BELOW, ABOVE = 3.37, 2.359, 4.381
 
 
-@sized(quick=("quick", [80, 240], 14), full=("full", [200, 600], 20))
+@sized(quick=("quick", [80, 240], 24), full=("full", [200, 600], 20))
 def transition_grids(size: str, sizes: list[int], repeats: int) -> list[Grid]:
     fixed, few = {**TASK, **law("attention")}, max(2, repeats // 2)
     shares = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5)

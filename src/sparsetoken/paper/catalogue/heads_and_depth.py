@@ -136,7 +136,7 @@ def heads_findings(tables: Tables) -> str:
 
 heads = study(
     "heads",
-    {"quick": heads_grids([1, 4], [80, 160], 12, 2e-3), "full": heads_grids([1, 2, 4, 8], [200, 400], 16, 4e-4)},
+    {"quick": heads_grids([1, 4], [80, 160], 24, 2e-3), "full": heads_grids([1, 2, 4, 8], [200, 400], 16, 4e-4)},
     draw_heads,
     heads_findings,
     (heads_exact, price, no_room),

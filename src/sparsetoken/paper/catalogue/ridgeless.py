@@ -139,7 +139,7 @@ BINS = {"low": -3.0, "high": 12.0, "bins": 30}
 
 
 @sized(
-    quick=(150, {"attention": 20, "pooled": 32}, [200, 400], 30, 60),
+    quick=(150, {"attention": 20, "pooled": 32}, [200, 400], 30, 120),
     full=(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20, 160),
 )
 def interpolation_grids(
