@@ -13,7 +13,7 @@ def test_entries_agree_with_the_citation_file(command):
     assert {"cff-version", "message", "title", "authors", "license"} <= set(file)
     code, printed, _ = command("cite")
     assert code == 0
-    assert f"```bibtex\n{printed.strip()}\n```" in (ROOT / "README.md").read_text()
+    assert f"```text\n{printed.strip()}\n```" in (ROOT / "README.md").read_text()
     assert printed.count("@") == 2 and printed.count("{") == printed.count("}")
     paper = file["references"][0]
     authors = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in paper["authors"])

@@ -134,7 +134,7 @@ def at(ratio: float, d: int, kind: tuple[float, float] = BALANCED) -> dict[str, 
 
 @sized(
     quick=(200, 240, [300, 8000], (100, [0.25, 2.0], 100)),
-    full=(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 120)),
+    full=(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 240)),
 )
 def long_grids(d: int, repeats: int, large: list[int], trained: tuple[int, list[float], int]) -> list[Grid]:
     made, ratios = [], [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
