@@ -18,8 +18,7 @@ import numpy as np
 from sparsetoken import Bags
 from sparsetoken.estimators.calibration import final_calibration, fit_calibration
 from sparsetoken.estimators.default.candidates import CANDIDATES, LearningProblem
-from sparsetoken.estimators.default.lift import landmark_count
-from sparsetoken.estimators.default.views import BagViews
+from sparsetoken.estimators.default.views import BagViews, landmark_count
 from sparsetoken.estimators.default.vote import vote_shares
 from sparsetoken.estimators.labels import checked_seed, class_folds
 from sparsetoken.losses import Logistic

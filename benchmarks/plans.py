@@ -22,9 +22,8 @@ import numpy as np
 
 from sparsetoken import Task, simulate
 from sparsetoken.planning import Criterion, Expected, Outlook
-from sparsetoken.planning.forecast_at import with_both_classes
+from sparsetoken.planning.finite_size import message_passing_error, with_both_classes
 from sparsetoken.planning.plan import expected_of
-from sparsetoken.planning.simulations import message_passing_error
 
 LEARNERS = ("attention", "pooled", "message_passing")
 FRESH_SEED = 1000  # of the simulations that judge

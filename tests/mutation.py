@@ -48,13 +48,13 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
-        "solvers/separability.py",
+        "solvers/erm.py",
         "np.column_stack([features / scale, np.ones(len(labels))])",
         "np.column_stack([features / scale, np.zeros(len(labels))])",
         "tests/study/test_kinds.py::test_separability_agrees_with_a_linear_program",
     ),
     Mutant(
-        "solvers/separability.py",
+        "solvers/erm.py",
         ".min()) > 1e-12",
         ".min()) > 1e-3",
         "tests/study/test_kinds.py::test_separability_is_scale_free_and_sees_tiny_margins",
@@ -486,7 +486,7 @@ MUTANTS = [
         "tests/estimators/test_invariances.py::test_features_and_tokens[constant column-bag-classifier]",
     ),
     Mutant(
-        "estimators/default/lift.py",
+        "estimators/default/views.py",
         "return np.lexsort((size, bags.bag_of_token))",
         "return np.arange(bags.n_tokens)",
         "tests/estimators/test_invariances.py::test_features_and_tokens[tokens permuted-bag-classifier]",

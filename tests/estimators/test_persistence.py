@@ -89,5 +89,5 @@ def test_files_of_earlier_versions_ask_for_a_refit(tmp_path):
     import skops.io
 
     (tmp_path / "m.skops").write_bytes(skops.io.dumps({"format": 8, "version": "0", "model": 1}))
-    with pytest.raises(ValueError, match=r"another version \(format 8, this one reads 11\): fit the model again"):
+    with pytest.raises(ValueError, match=r"another version \(format 8, this one reads 12\): fit the model again"):
         load_model(tmp_path / "m.skops")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.planning import Criterion, simulations
+from sparsetoken.planning import Criterion, finite_size
 from sparsetoken.planning.criterion import Measured
-from sparsetoken.planning.simulations import (
+from sparsetoken.planning.finite_size import (
+    TEST_BAGS,
     TRIALS,
     combined,
     mean_loss,
@@ -63,18 +64,18 @@ def test_the_error_of_message_passing_lies_above_the_limit_and_below_chance():
 def test_fewer_dimensions_stand_for_more(monkeypatch):
     """Three standard errors (.02) of four draws, each scattering by about .015."""
     full = message_passing_error(SHORT, 400, 100, 0, 4)
-    monkeypatch.setattr(simulations, "AFFORDABLE", 400 * 6 * 100 / 4)
+    monkeypatch.setattr(finite_size, "AFFORDABLE", 400 * 6 * 100 / 4)
     assert message_passing_error(SHORT, 400, 100, 0, 4).loss == pytest.approx(full.loss, abs=0.02)
 
 
 def test_what_is_extrapolated_does_not_fall_below_the_limit(monkeypatch):
     """Four lucky draws in fewer dimensions had printed 0.0364 ± 0.00015 beside a limit of 0.0365."""
     limit = theory.bayes_limit(SHORT, 4.0).reachable_test_error
-    monkeypatch.setattr(simulations, "_error_of_a_draw", lambda task, n, d, seed: limit - 1e-3)
-    monkeypatch.setattr(simulations, "AFFORDABLE", 400 * 6 * 100 / 4)
+    monkeypatch.setattr(finite_size, "_error_of_a_draw", lambda task, n, d, seed: limit - 1e-3)
+    monkeypatch.setattr(finite_size, "AFFORDABLE", 400 * 6 * 100 / 4)
     found = message_passing_error(SHORT, 400, 100, 0, 4)
     assert found.loss == limit
-    assert found.standard_error > 0.5 * np.sqrt(limit * (1 - limit) / (4 * simulations.TEST_BAGS))
+    assert found.standard_error > 0.5 * np.sqrt(limit * (1 - limit) / (4 * TEST_BAGS))
 
 
 def test_bags_that_differ():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory
-from sparsetoken.simulation import size, two_steps
+from sparsetoken.simulation import two_steps
+from sparsetoken.simulation.samplers import drawn_bags
 from sparsetoken.simulation.trajectory import check_trajectory
 
 STAGE = Stage(10, 2.0, {"q": 1.0, "w": 1.0})
@@ -13,7 +14,7 @@ STAGE = Stage(10, 2.0, {"q": 1.0, "w": 1.0})
 
 def test_a_million_dimensions(monkeypatch):
     """Few bags for the readout: features are a small square, and a million dimensions take less than a gigabyte."""
-    monkeypatch.setattr(size, "available_memory", lambda: 1e9)
+    monkeypatch.setattr(drawn_bags, "available_memory", lambda: 1e9)
     found = simulate(Task(), Training(alpha0=4.0, alpha1=1e-4), d=10**6, seed=0)
     assert (found.n0, found.n1) == (4_000_000, 100) and found.cosine["q"] > 0.97
 
@@ -30,7 +31,7 @@ def test_a_million_dimensions(monkeypatch):
     ],
 )
 def test_more_than_the_memory_is_refused(training, d, model, sampler, monkeypatch):
-    monkeypatch.setattr(size, "available_memory", lambda: 4e9)
+    monkeypatch.setattr(drawn_bags, "available_memory", lambda: 4e9)
     with pytest.raises(ValueError, match=f"too many to simulate in dimension {d:,}: .* and 4 GB are free"):
         simulate(Task(), training, d, 0, model, sampler=sampler)
 
@@ -65,4 +66,4 @@ def test_one_sentence_that_names_the_field(change, message):
 
 
 def test_the_memory_of_this_machine_is_known():
-    assert 1e8 < size.available_memory() < 1e15
+    assert 1e8 < drawn_bags.available_memory() < 1e15

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from sparsetoken.solvers.separability import separable
+from sparsetoken.solvers.erm import separable
 from sparsetoken.study import TrialSpec
 from sparsetoken.study.kind import get_kind, stream_seed
 from sparsetoken.task import Task

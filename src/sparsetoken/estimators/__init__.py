@@ -9,7 +9,7 @@ _HOME = {
     "AttentionDisplay": "displays",
     "BagClassifier": "default.bag_classifier",
     "BagRegressor": "default.bag_regressor",
-    "ElementwiseAttentionClassifier": "paper.elementwise",
+    "ElementwiseAttentionClassifier": "paper.attention",
     "MessagePassingClassifier": "message_passing.classifier",
     "PooledClassifier": "paper.linear",
     "VectorizedClassifier": "paper.linear",

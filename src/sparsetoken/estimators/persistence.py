@@ -14,7 +14,7 @@ import numpy as np
 from .._core.files import write_bytes
 from .base import BagLearner, BaseBagClassifier
 
-FORMAT = 11
+FORMAT = 12
 _OWN_TYPES = [
     f"sparsetoken.{module}.{name}"
     for module, names in {
@@ -23,15 +23,13 @@ _OWN_TYPES = [
         "estimators.calibration": "Calibration TrainingRange",
         "estimators.default.bag_classifier": "BagClassifier",
         "estimators.default.bag_regressor": "BagRegressor",
-        "estimators.default.lift": "NystromKernel TokenLift",
-        "estimators.default.views": "BagStatistics BagViews",
+        "estimators.default.views": "BagStatistics BagViews NystromKernel TokenLift",
         "estimators.default.vote": "Member Vote",
         "estimators.message_passing.amp": "ExactCount IndependentRate",
         "estimators.message_passing.classifier": "MessagePassingClassifier",
         "estimators.message_passing.likelihood_ratio": "LikelihoodRatio",
         "estimators.message_passing.noise": "Noise",
-        "estimators.paper.attention": "AttentionClassifier",
-        "estimators.paper.elementwise": "ElementwiseAttentionClassifier",
+        "estimators.paper.attention": "AttentionClassifier ElementwiseAttentionClassifier",
         "estimators.paper.joint_heads": "Head",
         "estimators.paper.linear": "PooledClassifier VectorizedClassifier",
         "estimators.several_classes": "JointCalibration SeveralClasses",

@@ -23,8 +23,7 @@ from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit, pool
 from ..theory.bayes.oracle import statistic
 from ..training import Training
 from .criterion import RESOLVED, Criterion, Measured
-from .forecast_at import averaged_readout, solved
-from .simulations import simulated_message_passing
+from .finite_size import averaged_readout, simulated_message_passing, solved
 from .tuning import Settings, mean_alignment, tune_attention, tune_linear
 
 LEARNERS = ("attention", "pooled", "vectorized", "message_passing", "optimal")

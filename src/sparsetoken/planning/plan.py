@@ -19,9 +19,9 @@ from ..plotting.style import REFERENCE, colour
 from ..task import NEUTRAL_FIELDS, Task
 from ..theory import ladder
 from .criterion import RESOLVED, Criterion
+from .finite_size import combined, mean_loss, simulated_losses
 from .learning_curve_display import finish
 from .outlook import DRAWS, LEARNERS, NAMES, TRAINED, Outlook, Slope, learners_of, sensitivities
-from .simulations import combined, mean_loss, simulated_losses
 from .solve import ADVANTAGE, Answer, Question, all_samples_needed, ask, attention_over_pooling, require_learnable
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH, Settings
 

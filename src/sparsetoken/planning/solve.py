@@ -18,8 +18,8 @@ from .._core.validation import rejection, whole_number
 from ..losses import Loss
 from ..task import Task
 from .criterion import RESOLVED, Criterion
+from .finite_size import fewest_simulated_bags, mean_loss, simulated_losses
 from .outlook import LEARNERS, NAMES, TRAINED, Outlook, learners_of
-from .simulations import fewest_simulated_bags, mean_loss, simulated_losses
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
 
 UNKNOWNS = ("n", "d", "error", "length", "sparsity", "strength", "prevalence")

@@ -31,7 +31,7 @@ from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
-from .forecast_at import (
+from .finite_size import (
     GROUPS,
     POINTS,
     REPORT_SEED,

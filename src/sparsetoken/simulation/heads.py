@@ -21,11 +21,10 @@ from ..task import Task
 from ..training import Training
 from ..trajectories import mistakes
 from .readout import Measures, TrainedReadout, fit_readout, summarised
-from .samplers.drawn_bags import draw_bags, sample_count
+from .samplers.drawn_bags import check_size, draw_bags, sample_count
 from .samplers.reduced import BLOCK_TOKENS
 from .samplers.tensor import TensorData, draw_directions
 from .seeds import stream, trial_seeds
-from .size import check_size
 from .trial import Trial
 from .two_steps import SimulatedSteps, steps_on, two_steps
 

@@ -23,11 +23,10 @@ from .._core.validation import rejection
 from ..results import NOT_PLAIN, Result
 from ..task import BagKind, Task
 from ..training import MOST_PRODUCTS, number_of_products
-from .samplers.drawn_bags import draw_bags, sample_count
+from .samplers.drawn_bags import check_affordable, check_size, draw_bags, sample_count
 from .samplers.reduced import draw_bulk
 from .samplers.tensor import TensorData, draw_signal
 from .seeds import stream
-from .size import check_affordable, check_size
 
 METHODS = ("products:0", "products:1", "products:2", "products:3", "eigenvector", "positive_eigenvector")
 

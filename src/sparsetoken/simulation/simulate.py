@@ -12,8 +12,7 @@ from ..task import Task, Tokens
 from ..training import Training
 from .heads import ReducedHeadsTrial, TensorHeadsTrial
 from .readout import FeatureMap
-from .samplers.drawn_bags import sample_count
-from .size import check_affordable, check_size
+from .samplers.drawn_bags import check_affordable, check_size, sample_count
 from .token_source import TokenSource, token_source
 from .trajectory import descent_numbers
 from .trial import ColouredTrial, DeviceTrial, ReducedTrial, ReusedTrial, SimulationResult, TensorTrial, Trial

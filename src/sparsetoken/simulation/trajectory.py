@@ -28,11 +28,10 @@ from ..training import Training
 from ..trajectories import SCALARS, Trajectory, at_steps, mistakes, steps_tested
 from .noise import TokenDraw
 from .samplers import TensorData
-from .samplers.drawn_bags import sample_count
+from .samplers.drawn_bags import check_affordable, check_size, sample_count
 from .samplers.tensor import draw_signal
 from .samplers.token_products import ImplicitBags
 from .seeds import stream
-from .size import check_affordable, check_size
 
 CHUNK_NUMBERS = 2**18  # of the fields in one call of a compiled program (2 MB)
 # Bags that the program differentiates at a time: temporaries, which can grow like L^2, stay in the cache.

@@ -24,10 +24,9 @@ from ..task import Task
 from ..training import Training
 from .learn_directions import SecondMoments, draw_moments, moments_of
 from .samplers import TensorData
-from .samplers.drawn_bags import DrawnBags, draw_bags, sample_count
+from .samplers.drawn_bags import DrawnBags, check_size, draw_bags, sample_count
 from .samplers.token_products import ImplicitBags
 from .seeds import stream
-from .size import check_size
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.
 BLOCK_SAMPLES = 2**16

@@ -24,7 +24,7 @@ from ..calibration import (
 from ..labels import auto_or_number, checked_seed, class_folds
 from ..several_classes import each_class, side_by_side
 from .candidates import CANDIDATES, Candidate, LearningProblem, chosen_candidates
-from .lift import landmark_count
+from .views import landmark_count
 from .vote import Vote, take_vote
 
 

@@ -16,7 +16,7 @@ from ..base import BagLearner, per_bag
 from ..calibration import design_effect, trust
 from ..labels import checked_groups, checked_numbers, checked_seed, checked_weights, number_folds
 from .candidates import CANDIDATES, LearningProblem, chosen_candidates
-from .lift import landmark_count
+from .views import landmark_count
 from .vote import Vote, take_vote
 
 REGRESSION = tuple(candidate for candidate in CANDIDATES if candidate.kind != "likelihood")

@@ -31,8 +31,7 @@ from ..paper.joint_heads import Head, decisions, fit_heads
 from ..paper.linear import ridge_path
 from ..paper.staged import attention_features, softmax_attention
 from ..paper.two_steps import pooled_tokens, two_gradient_steps
-from .lift import SAMPLED_TOKENS
-from .views import TOKEN_VIEWS
+from .views import SAMPLED_TOKENS, TOKEN_VIEWS
 
 FINAL_TOLERANCE = 1e-6
 

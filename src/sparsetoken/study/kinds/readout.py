@@ -10,8 +10,7 @@ import numpy as np
 from ...simulation.readout import FeatureMap, fit_readout
 from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, sample_count
 from ...simulation.seeds import stream
-from ...solvers.erm import fit_erm
-from ...solvers.separability import separable
+from ...solvers.erm import fit_erm, separable
 from ...task import Task
 from ..kind import trial_kind
 from .columns import BINS, ERROR, columns
