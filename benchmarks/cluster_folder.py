@@ -88,7 +88,7 @@ def write_file(path: Path, tokens: int, features: int) -> tuple[Path, int]:
 
 def timed_passes() -> list[float]:
     """A list that grows by one at every pass over bags on a cluster: its seconds, from the first task to the last result."""
-    from sparsetoken.bags.cluster import ClusterBags
+    from sparsetoken.bags.dask_cluster import ClusterBags
 
     seconds: list[float] = []
     inner = ClusterBags._run

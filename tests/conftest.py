@@ -36,7 +36,7 @@ settings.load_profile("suite")
 TOGETHER = {
     "tests/explorer/": "explorer",
     "tests/planning/": "plan",
-    "tests/bags/test_cluster.py": "cluster",
+    "tests/bags/test_dask_cluster.py": "cluster",
     "tests/study/test_executor.py": "cluster",
     "tests/docs/test_site.py": "site",
     "tests/docs/test_execution.py": "site",
@@ -47,7 +47,7 @@ TOGETHER = {
 SECOND_TIER = (
     "tests/docs/",
     "tests/explorer/test_browser",
-    "tests/bags/test_cluster.py",
+    "tests/bags/test_dask_cluster.py",
     "tests/study/test_executor.py",
     "tests/test_benchmarks.py",
     "tests/test_memory.py",

@@ -69,7 +69,7 @@ def nothing_stays_registered():
     import sparsetoken.study.kinds  # noqa: F401  (theirs stay)
     from sparsetoken import activations, bag_models, classifiers, losses
     from sparsetoken._core import user_code
-    from sparsetoken.study import kind as registry
+    from sparsetoken.study import kind_registry as registry
 
     known = (
         losses.LOSSES,

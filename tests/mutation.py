@@ -111,13 +111,13 @@ MUTANTS = [
         "theory/fixed_point/prox_averages.py",
         "(2.0 * deviation), -averages[1] / deviation**2)",
         "(2.0 * deviation))",
-        "tests/theory/test_solver.py::test_jacobian_is_the_derivative_of_the_residual",
+        "tests/theory/test_newton.py::test_jacobian_is_the_derivative_of_the_residual",
     ),
     Mutant(
         "theory/fixed_point/prox_averages.py",
         "[explicit + through @ chain, chain[-1:]]",
         "[through @ chain, chain[-1:]]",
-        "tests/theory/test_solver.py::test_jacobian_is_the_derivative_of_the_residual",
+        "tests/theory/test_newton.py::test_jacobian_is_the_derivative_of_the_residual",
     ),
     Mutant(
         "theory/fixed_point/square_loss.py",
@@ -168,10 +168,10 @@ MUTANTS = [
         "tests/theory/test_alignment.py::test_cosine_approaches_one_at_the_stated_rate[logistic]",
     ),
     Mutant(
-        "laws/measures.py",
+        "laws/error_measures.py",
         'below[np.searchsorted(ranked, scores, "right")]',
         'below[np.searchsorted(ranked, scores, "left")]',
-        "tests/laws/test_measures.py::test_ranked_scores_are_all_pairs",
+        "tests/laws/test_error_measures.py::test_ranked_scores_are_all_pairs",
     ),
     Mutant(
         "laws/bag_model_measures.py",
@@ -216,22 +216,22 @@ MUTANTS = [
         "tests/theory/test_bayes.py::test_bulk_of_a_long_bag_against_every_token",
     ),
     Mutant(
-        "laws/measures.py",
+        "laws/error_measures.py",
         "prevalence * (1.0 - sensitivity) + (1.0 - prevalence) * (1.0 - specificity)",
         "prevalence * (1.0 - specificity) + (1.0 - prevalence) * (1.0 - sensitivity)",
-        "tests/laws/test_measures.py::test_measures_are_shares_of_drawn_scores",
+        "tests/laws/test_error_measures.py::test_measures_are_shares_of_drawn_scores",
     ),
     Mutant(
-        "laws/measures.py",
+        "laws/error_measures.py",
         "np.hypot(s1[:, :, None], s0[:, None, :])",
         "s1[:, :, None]",
-        "tests/laws/test_measures.py::test_pairs_of_one_entry_are_exact",
+        "tests/laws/test_error_measures.py::test_pairs_of_one_entry_are_exact",
     ),
     Mutant(
-        "laws/measures.py",
+        "laws/error_measures.py",
         "1.0 - 0.5 * (sensitivity + specificity)",
         "1.0 - (sensitivity + specificity)",
-        "tests/laws/test_measures.py::test_measures_are_shares_of_drawn_scores",
+        "tests/laws/test_error_measures.py::test_measures_are_shares_of_drawn_scores",
     ),
     Mutant(
         "simulation/two_steps.py",
@@ -366,13 +366,13 @@ MUTANTS = [
         "tests/theory/test_golden.py::test_reference_value[9-theory.bayes_limit]",
     ),
     Mutant(
-        "simulation/samplers/token_products.py",
+        "simulation/samplers/implicit_bags.py",
         "other.images @ vector - other.basis @ image",
         "other.images @ vector",
-        "tests/simulation/test_token_products.py::test_answers_are_those_of_one_matrix",
+        "tests/simulation/test_implicit_bags.py::test_answers_are_those_of_one_matrix",
     ),
     Mutant(
-        "simulation/samplers/token_products.py",
+        "simulation/samplers/implicit_bags.py",
         "block + (along_E[which] - block @ E.T) @ E",
         "block + along_E[which] @ E",
         "tests/simulation/test_reuse.py::test_features_agree_with_the_products_before_them",
@@ -510,10 +510,10 @@ MUTANTS = [
         "tests/study/test_runner.py::test_a_killed_worker_costs_no_other_trial",
     ),
     Mutant(
-        "bags/cluster.py",
+        "bags/dask_cluster.py",
         "[np.argsort(order)]",
         "[order]",
-        "tests/bags/test_cluster.py::test_a_pass_is_not_made_for_what_is_known",
+        "tests/bags/test_dask_cluster.py::test_a_pass_is_not_made_for_what_is_known",
     ),
     Mutant(
         "bags/reading/read_bags.py",
@@ -546,7 +546,7 @@ MUTANTS = [
         "tests/cli/test_simulate.py::test_narrow_terminals_get_several_tables",
     ),
     Mutant(
-        "study/kind.py",
+        "study/kind_registry.py",
         'flat["seed"] = stream_seed(self.name, arguments)',
         'flat["seed"] = arguments["seed"]',
         "tests/study/test_kinds.py::test_simulations_take_noise_and_test_options",

@@ -17,8 +17,8 @@ from sparsetoken import (
     Task,
     Training,
 )
-from sparsetoken.bags import scratch
-from sparsetoken.bags.scratch import BLOCK_BYTES, is_mapped
+from sparsetoken.bags import temporary_files
+from sparsetoken.bags.temporary_files import BLOCK_BYTES, is_mapped
 from sparsetoken.simulation.two_steps import two_steps
 from tests.helpers import planted_bags
 
@@ -76,7 +76,7 @@ def test_estimators_fit_and_predict_from_a_file_within_memory(tmp_path, peak):
 )
 def test_trainings_with_copies_of_the_tokens_keep_them_in_files(tmp_path, peak, monkeypatch, make):
     """Scaled, lifted and whitened copies and the folds' subsets make several times the tokens; memory sees blocks of them."""
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", MEGABYTE)
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", MEGABYTE)
     X, y = mapped_bags(tmp_path / "tokens", 400, 128, 256)
     assert X.nbytes / MEGABYTE == 50
     peak()
@@ -95,7 +95,7 @@ FIXED = [
 
 @pytest.mark.parametrize("make", FIXED)
 def test_a_file_gives_what_memory_gives(tmp_path, make, monkeypatch):
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", 1000)
     X, y = mapped_bags(tmp_path / "tokens", 120, 6, 30)
     inside = np.array(X)
     assert is_mapped(X) and not is_mapped(inside)
@@ -104,7 +104,7 @@ def test_a_file_gives_what_memory_gives(tmp_path, make, monkeypatch):
 
 
 def test_indexed_bags_of_a_file_lie_in_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", 1000)
     X, _ = mapped_bags(tmp_path / "tokens", 20, 6, 30)
     some = Bags(X)[np.array([7, 3])]
     assert is_mapped(some.tokens)

@@ -26,7 +26,7 @@ from benchmarks.report import expand  # noqa: E402
 from docs.tools.execute import GALLERY, TUTORIALS, execute, log  # noqa: E402
 from docs.tools.size import table as size_table  # noqa: E402
 
-from sparsetoken.paper.results import paper_markdown, studies_markdown  # noqa: E402
+from sparsetoken.paper.stated_results import paper_markdown, studies_markdown  # noqa: E402
 from sparsetoken.paper.typeset import with_mathml  # noqa: E402
 
 # Public package -> what its page is called and says first.
@@ -164,7 +164,7 @@ def _printed(script: Path) -> str:
 def _kinds() -> dict[str, str]:
     """Tables of the kinds of trial and of their columns."""
     from sparsetoken import Task, Training
-    from sparsetoken.study.kind import all_kinds
+    from sparsetoken.study.kind_registry import all_kinds
 
     common = {"seed", *Task.__dataclass_fields__, *Training.__dataclass_fields__}
     lines = ["| kind | what it does | arguments |", "|---|---|---|"]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sparsetoken.explorer import make_server
 from sparsetoken.explorer.answers import answer_for
+from sparsetoken.explorer.fields import DEFAULTS, check
 from sparsetoken.explorer.layout import FIRST_ANSWER
-from sparsetoken.explorer.state import DEFAULTS, check
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"

@@ -19,10 +19,10 @@ import pandas as pd
 import pytest
 
 from sparsetoken import Bags, PooledClassifier
-from sparsetoken.bags import scratch
+from sparsetoken.bags import temporary_files
 from sparsetoken.bags.reading.array_files import opened_bag
 from sparsetoken.bags.reading.read_bags import read_bags
-from sparsetoken.bags.scratch import is_mapped
+from sparsetoken.bags.temporary_files import is_mapped
 
 TORCH = Path(__file__).parents[1] / "data" / "torch"
 SAVED = ((np.arange(12, dtype=np.float32) - 5) / 4).reshape(4, 3)  # what all those files hold
@@ -374,7 +374,7 @@ def test_what_are_no_files_is_said(files):
 
 def test_a_folder_is_streamed(tmp_path, monkeypatch):
     """32 MB of files, with at most 1 MB of them at a time: memory holds a few blocks, and the tokens lie in a file."""
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", 2**20)
     rng = np.random.default_rng(1)
     folder = tmp_path / "features"
     folder.mkdir()
@@ -419,15 +419,15 @@ def test_threads_do_not_parse_headers_side_by_side(tmp_path, monkeypatch, ending
 
 
 def test_too_little_room_is_said_before_anything_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 10)
-    monkeypatch.setattr(scratch.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 90, 10))
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(temporary_files.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 90, 10))
     with pytest.raises(ValueError, match="set TMPDIR to a larger disk"):
         Bags.from_files(write(tmp_path / "features", ".npy", drawn()))
 
 
 def test_room_is_taken_before_anything_is_written(monkeypatch):
     """Two arrays that fit one by one but not together: a write to the second would otherwise end the process."""
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", 2**10)
     reserved = []
 
     def fallocate(handle, first, size):
@@ -435,11 +435,11 @@ def test_room_is_taken_before_anything_is_written(monkeypatch):
         raise OSError(errno.ENOSPC if len(reserved) > 1 else errno.EOPNOTSUPP, "for the test")
 
     monkeypatch.setattr(os, "posix_fallocate", fallocate, raising=False)
-    array = scratch.room((64, 64), np.float64)
+    array = temporary_files.room((64, 64), np.float64)
     array[:] = 1.0
     assert is_mapped(array) and array.sum() == 64 * 64
     with pytest.raises(ValueError, match="set TMPDIR to a larger disk"):
-        scratch.room((64, 64), np.float64)
+        temporary_files.room((64, 64), np.float64)
     assert reserved == [True, True]
 
 

@@ -276,7 +276,7 @@ def test_an_unwritable_report_is_said_before_the_work(tmp_path, command):
 
 def test_fresh_and_code_that_has_changed(tmp_path, command):
     """The same command after its code has changed: rows of the old code are not reused, nor shown without a word."""
-    from sparsetoken.study import kind as registry
+    from sparsetoken.study import kind_registry as registry
 
     store, versions = tmp_path / "s.sqlite", iter(range(9))
     text = (

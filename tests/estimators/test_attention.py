@@ -11,7 +11,7 @@ from sparsetoken import (
     AttentionClassifier,
     Bags,
 )
-from sparsetoken.bags import scratch
+from sparsetoken.bags import temporary_files
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.paper import staged
 from sparsetoken.estimators.paper.two_steps import noise_scales, pooled_tokens
@@ -72,7 +72,7 @@ def test_features_of_few_settings_at_a_time_are_the_same(monkeypatch):
     model = AttentionClassifier(sharpness=1.5, ridge=0.1)
     together = model.fit(X, y).decision_function(X)
     monkeypatch.setattr(staged, "FEATURE_BYTES", 1)
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2000)  # and tokens some bags at a time
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", 2000)  # and tokens some bags at a time
     np.testing.assert_allclose(model.fit(X, y).decision_function(X), together, rtol=1e-9)
 
 

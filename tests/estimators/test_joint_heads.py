@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Bags
-from sparsetoken.bags import scratch
+from sparsetoken.bags import temporary_files
 from sparsetoken.estimators.paper.joint_heads import (
     Head,
     decisions,
@@ -61,7 +61,7 @@ def test_folds_fitted_together_are_those_fitted_alone():
 def test_heads_decide_together_as_they_do_alone(size, monkeypatch):
     rng = np.random.default_rng(5)
     bags, _ = problem(12, 4)
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", size)
+    monkeypatch.setattr(temporary_files, "BLOCK_BYTES", size)
     some = [Head("tied", 2.0 * w, w, float(w[0]), 2.0) for w in rng.standard_normal((3, 4))]
     expected = [head.decide(bags.tokens, bags.starts) for head in some]
     np.testing.assert_allclose(decisions(some, bags), expected, rtol=1e-12, atol=1e-14)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsetoken.explorer.state import DEFAULTS, check
+from sparsetoken.explorer.fields import DEFAULTS, check
 
 
 def state_of(**changes):

@@ -13,8 +13,8 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import theory
 from sparsetoken.explorer import answers, create_app, make_server, server
+from sparsetoken.explorer.fields import DEFAULTS, other_of
 from sparsetoken.explorer.layout import first_answer
-from sparsetoken.explorer.state import DEFAULTS, other_of
 from tests.explorer.asking import ask, follow, simulation, state_of, trace
 
 

@@ -15,8 +15,8 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 from sparsetoken import Stage, Task, forecast, theory
 from sparsetoken.explorer import answers, create_app, forecasts
 from sparsetoken.explorer.answers import code_of, numbers
+from sparsetoken.explorer.fields import DEFAULTS
 from sparsetoken.explorer.forecasts import Superseded, wanted_while
-from sparsetoken.explorer.state import DEFAULTS
 from sparsetoken.theory.errors import UnstableTrainingWarning
 from tests.explorer.asking import ask, follow, state_of, trace
 

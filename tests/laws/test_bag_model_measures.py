@@ -22,8 +22,8 @@ from sparsetoken.laws.bag_model_measures import (
     measures_on,
     split_of,
 )
+from sparsetoken.laws.error_measures import MEASURES
 from sparsetoken.laws.law import attention_law, pooled_law
-from sparsetoken.laws.measures import MEASURES
 from sparsetoken.simulation.readout import readout_measures
 
 TASK = Task(length=5, sparsity=2, strength=2.5, prevalence=0.3)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sparsetoken.paper.catalogue import ladder as study
-from sparsetoken.study.kind import get_kind
+from sparsetoken.study.kind_registry import get_kind
 
 FAR = [10**4, 10**5, 10**6]
 

@@ -130,7 +130,7 @@ def test_centred(criterion, arguments, verdict):
 
 def test_kinds_of_trial_of_the_two_studies():
     """One quick trial of each kind gives the columns that it says."""
-    from sparsetoken.study.kind import get_kind
+    from sparsetoken.study.kind_registry import get_kind
 
     seen = set()
     for study in get_studies(["long-bags", "centred"]):

@@ -15,7 +15,7 @@ from sparsetoken.paper import reproduce
 from sparsetoken.paper.catalogue import get_studies
 from sparsetoken.paper.page import _prose, first_sentences
 from sparsetoken.paper.reproduce import StudyOutcome, write_report
-from sparsetoken.paper.results import RESULTS, paper_lines, paper_markdown, recorded_rows
+from sparsetoken.paper.stated_results import RESULTS, paper_lines, paper_markdown, recorded_rows
 from sparsetoken.plotting.panels import Line, Panel, Points
 from sparsetoken.plotting.style import COLOURS
 from sparsetoken.study import Claim, Grid, Judgement, Study

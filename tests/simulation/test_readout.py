@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from sparsetoken import Deployment, Positions, Task, Training, simulate
+from sparsetoken.laws.error_measures import ScoreLaw
 from sparsetoken.laws.law import attention_law, pooled_law
-from sparsetoken.laws.measures import ScoreLaw
 from sparsetoken.simulation import readout
 from sparsetoken.simulation.readout import readout_measures, summarised, vectorized_measures
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from sparsetoken import Task, Training, simulate
 from sparsetoken.activations import softmax
-from sparsetoken.simulation.samplers.token_products import ImplicitBags
+from sparsetoken.simulation.samplers.implicit_bags import ImplicitBags
 from sparsetoken.simulation.two_steps import steps_on
 
 LEVEL = 1e-3

@@ -19,7 +19,7 @@ from sparsetoken.losses import Loss
 from sparsetoken.schedules import Stage, expand
 from sparsetoken.simulation import trajectory as module
 from sparsetoken.simulation.samplers import TensorData
-from sparsetoken.simulation.samplers.token_products import ImplicitGaussian
+from sparsetoken.simulation.samplers.implicit_bags import ImplicitGaussian
 from sparsetoken.simulation.trajectory import (
     joint_trajectory,
     mean_trajectory,

@@ -12,7 +12,7 @@ import pytest
 
 from sparsetoken.study import fingerprint
 from sparsetoken.study.executor import load_source
-from sparsetoken.study.kind import get_kind
+from sparsetoken.study.kind_registry import get_kind
 
 ROOT = fingerprint.PACKAGE
 

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from sparsetoken.solvers.erm import separable
 from sparsetoken.study import TrialSpec
-from sparsetoken.study.kind import get_kind, stream_seed
+from sparsetoken.study.kind_registry import get_kind, stream_seed
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 
@@ -252,7 +252,7 @@ def test_a_bag_left_out_is_scored_as_the_theory_says():
 
 
 def test_every_kind_says_what_it_gives():
-    from sparsetoken.study import kind as registry
+    from sparsetoken.study import kind_registry as registry
     from sparsetoken.study import kinds  # noqa: F401  (loads the package's kinds)
 
     own = {
@@ -274,7 +274,7 @@ def test_columns_of_tables():
 
 
 def test_a_result_of_another_name_is_an_error():
-    from sparsetoken.study.kind import TrialKind
+    from sparsetoken.study.kind_registry import TrialKind
 
     kind = TrialKind("k", 1, lambda x: {"y": x, "z": x}, None, {"y": "it"})
     with pytest.raises(ValueError, match="trial kind 'k' returned 'z', which is none of its columns: y"):

@@ -14,7 +14,7 @@ import pytest
 
 from sparsetoken._core.user_code import load_source
 from sparsetoken.study import Grid, Store, StoreError, TrialSpec
-from sparsetoken.study.kind import stream_seed
+from sparsetoken.study.kind_registry import stream_seed
 from sparsetoken.study.tables import tidy, write_table
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
@@ -88,7 +88,7 @@ def test_trials_that_cannot_be_are_refused_before_they_run(kind, arguments, mess
 
 
 def test_a_new_version_is_a_new_key(monkeypatch):
-    from sparsetoken.study import kind as registry
+    from sparsetoken.study import kind_registry as registry
 
     before, kind = toy().key, registry.get_kind("toy")
     monkeypatch.setitem(registry._KINDS, "toy", registry.TrialKind("toy", kind.version + 1, kind.function))

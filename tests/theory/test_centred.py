@@ -11,8 +11,8 @@ from sparsetoken import Task, Tokens, Training, simulate, theory
 from sparsetoken.cli.values import parse_values
 from sparsetoken.laws.coloured import spectrum_of
 from sparsetoken.losses import balancing_bias, get_loss
+from sparsetoken.simulation.samplers.implicit_bags import ImplicitBags
 from sparsetoken.simulation.samplers.tensor import draw_signal
-from sparsetoken.simulation.samplers.token_products import ImplicitBags
 from sparsetoken.simulation.two_steps import steps_on, two_steps
 from sparsetoken.theory import signals_alignment
 from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups

@@ -6,7 +6,7 @@ import pytest
 from sparsetoken import Loss, Task, theory
 from sparsetoken.losses import Square, get_loss
 from sparsetoken.theory.fixed_point.plain import PlainReadout
-from sparsetoken.theory.fixed_point.readout import ReadoutProblem
+from sparsetoken.theory.fixed_point.refinement import ReadoutProblem
 from sparsetoken.theory.fixed_point.square_loss import _prox_step, is_square, solve_square
 
 SKEWED = Task(prevalence=0.2)

@@ -11,7 +11,7 @@ import pytest
 from sparsetoken import Stage, Task, theory
 from sparsetoken.bag_models import get_bag_model
 
-equations = importlib.import_module("sparsetoken.theory.dynamics.end_equations")
+equations = importlib.import_module("sparsetoken.theory.dynamics.statics_equations")
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_statics.json").read_text())["cases"]
 TEN = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 LONG = Task(length=40, sparsity=1, strength=4.0, prevalence=0.5)

@@ -10,11 +10,11 @@ import numpy as np
 
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
-from . import scratch
+from . import temporary_files
 from .forms import READ, checked_treatment, first_not_finite, shown, taken_apart
 from .reading.tables import labels_of
-from .scratch import rows_taken
 from .segments import Combination, Work, bag_mean, bag_sum, lengths_of, places_of, rows_of, spread_of, starts_of
+from .temporary_files import rows_taken
 
 
 class Bags:
@@ -184,7 +184,7 @@ class Bags:
     def batches(self, size: int | None = None) -> Iterator[Bags]:
         """The bags in order, some megabytes (`size` bytes) of them at a time (at least one bag), without copying."""
         if size is None:
-            size = scratch.DEVICE_BLOCK_BYTES if is_jax_array(self.tokens) else scratch.BLOCK_BYTES
+            size = temporary_files.DEVICE_BLOCK_BYTES if is_jax_array(self.tokens) else temporary_files.BLOCK_BYTES
         step = max(1, size // (self.tokens.itemsize * max(1, self.n_features)))  # tokens
         ends = np.append(self.starts[1:], self.n_tokens)
         first = 0
@@ -267,7 +267,7 @@ class Bags:
 
     def without_incomplete_tokens(self) -> Bags:
         """The bags without the tokens that have missing values."""
-        blocks = scratch.row_blocks(self.tokens)
+        blocks = temporary_files.row_blocks(self.tokens)
         complete = np.concatenate([~np.isnan(self.tokens[block]).any(axis=1) for block in blocks])
         if complete.all():
             return self

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from .bags import Bags
-from .cluster import ClusterBags
+from .dask_cluster import ClusterBags
 from .forms import checked_treatment, is_bag_list, is_groupby, shown_feature
-from .scratch import row_blocks, rowwise
+from .temporary_files import row_blocks, rowwise
 
 
 def holds_bags(X: Any) -> bool:

@@ -16,7 +16,7 @@ from .._core.arrays import namespace
 from .._core.validation import true_or_false
 from .bags import Bags
 from .checks import checked_bags, holds_bags
-from .scratch import row_blocks, rowwise
+from .temporary_files import row_blocks, rowwise
 
 # Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, an exponential 9; one token in twenty that
 # carries a signal of four standard deviations gives 7, and should keep it.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import namespace
-from .scratch import DEVICE_BLOCK_BYTES
+from .temporary_files import DEVICE_BLOCK_BYTES
 
 Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
 Combination = Callable[[Any, Any], Any]  # two results of work -> one

@@ -116,7 +116,7 @@ def studies(
         _print_kinds(json_output)
         return
     if paper:
-        from ..paper.results import paper_lines, recorded_rows
+        from ..paper.stated_results import paper_lines, recorded_rows
 
         echo_list(dict(paper_lines(recorded_rows())))
         return
@@ -144,7 +144,7 @@ def _print_kinds(json_output: bool) -> None:
     import json
     from dataclasses import fields
 
-    from ..study.kind import all_kinds
+    from ..study.kind_registry import all_kinds
     from ..task import Task
     from ..training import Training
 
@@ -239,7 +239,7 @@ def _run(chosen: list[Study], size: str, title: str, selection: list[str], optio
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
     """Print the findings, the paper's results, the verdicts, the failures and the report's path; the exit code."""
     from ..paper.page import first_sentences
-    from ..paper.results import paper_lines
+    from ..paper.stated_results import paper_lines
 
     rows = [row for outcome in outcomes for row in outcome.ledger]
     for outcome in outcomes if len(outcomes) <= 3 else ():  # of more, the report has them
@@ -284,7 +284,7 @@ def _sort(row: Row) -> tuple[str, ...]:
 
 def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     """How many claims have which verdict, and a line for each that is not confirmed, cut to the terminal's width."""
-    from ..paper.results import counted
+    from ..paper.stated_results import counted
     from ..study.claims import SOURCES
 
     deviating = sum(not row.as_recorded for row in rows)

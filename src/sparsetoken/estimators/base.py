@@ -15,7 +15,7 @@ from .._core.devices import working_on
 from .._core.validation import caller_level
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
-from ..bags.scratch import DEVICE_BLOCK_BYTES
+from ..bags.temporary_files import DEVICE_BLOCK_BYTES
 from ..trajectories import mistakes
 from .calibration import Calibration, TrainingRange, fit_range, prior_log_odds
 from .labels import checked_classes, checked_groups, checked_weights, class_factors, sides_to_try, signal_class

@@ -24,10 +24,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ..bags.bags import Bags
-from ..bags.cluster import MEAN_TOKENS
+from ..bags.dask_cluster import MEAN_TOKENS
 from ..bags.scaler import BagScaler
 from ..bags.segments import bag_mean
-from ..laws.measures import shares_beaten
+from ..laws.error_measures import shares_beaten
 
 # Standard deviations of the prior on slope (around 1) and offset (around 0): the uncertainty that a few dozen bags leave.
 SLOPE, OFFSET = 1.0, 0.5

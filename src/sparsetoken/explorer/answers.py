@@ -13,10 +13,10 @@ from typing import Any
 from ..plotting.style import label
 from .curves import HEADS, MODELS, alignment_view, all_samples, capacity_view, curves_view, heads_models, heads_view
 from .drawing import describe, differences, finite, value_of
+from .fields import State, descent_fields
 from .forecasts import REFUSALS, REPLICATES, Point, Superseded, bags_for, point, still_wanted, wanted_while, words_of
-from .lengths import lengths_view, methods_of, needed_view, target_of
 from .maps import axis_values, bag_view, phase_view
-from .state import State, descent_fields
+from .strength_and_length import lengths_view, methods_of, needed_view, target_of
 from .training import STAGED, training_rows, training_view
 
 _VIEWS = {

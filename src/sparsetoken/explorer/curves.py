@@ -10,8 +10,8 @@ from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
 from ..theory import Capacity, alignment
 from ..training import Training
 from .drawing import MOST_POINTS, axis, error_axis, figure, line, log_axis, refined, upright
+from .fields import State
 from .forecasts import Point, attempt, point, threshold
-from .state import State
 
 MODELS = ("attention", "pooled", "vectorized")
 HEADS = {"heads:2": "two heads", "heads:4": "four heads"}  # one head is plain attention

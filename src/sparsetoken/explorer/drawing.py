@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..plotting.style import REFERENCE, plain_number, round_numbers
-from .state import BAG_MODELS, NUMBERS, TASK, State, descent_fields, tidy
+from .fields import BAG_MODELS, NUMBERS, TASK, State, descent_fields, tidy
 
 MOST_POINTS = 33  # of a line, whatever its bends
 PATIENCE = 20.0  # seconds for the points of one line after the first; what is not there then is left out

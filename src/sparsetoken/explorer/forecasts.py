@@ -22,7 +22,7 @@ from ..theory.forecast import law_of, readout_alpha
 from ..theory.refit import error_at_best_threshold
 from ..training import Training
 from ..trajectories import Trajectory
-from .state import Descent
+from .fields import Descent
 
 # Of exact points: more than the eye needs, so that lines show no step where the number of draws changes.
 ACCURACY = 2e-4

@@ -12,8 +12,8 @@ from typing import Any
 from dash import dcc, html
 
 from ..plotting.plotly_panels import CONFIG
-from . import state as fields
-from .state import DEFAULTS, NUMBERS, VIEWS, WORDS, Field
+from . import fields
+from .fields import DEFAULTS, NUMBERS, VIEWS, WORDS, Field
 
 MESSAGES = (*NUMBERS, "x", "y")
 FIRST_ANSWER = Path(__file__).with_name("first_answer.json")  # `python docs/tools/pictures.py` renews it

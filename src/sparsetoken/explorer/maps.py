@@ -11,8 +11,8 @@ from scipy.interpolate import RectBivariateSpline
 from ..plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
 from ..simulation.two_steps import two_steps
 from .drawing import axis, figure, finite, letter, log_axis, value_of
+from .fields import COLOURS, NUMBERS, State
 from .forecasts import Point, point
-from .state import COLOURS, NUMBERS, State
 
 
 def axis_values(name: str, here: float, count: int = 21) -> list[float]:

@@ -11,9 +11,9 @@ from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from flask import abort, request
 from werkzeug.exceptions import HTTPException
 
+from .fields import DEFAULTS, SLIDERS, VIEWS, WORDS, check, from_query, other_of
+from .fields import State as PageState
 from .layout import MESSAGES, first_answer, page
-from .state import DEFAULTS, SLIDERS, VIEWS, WORDS, check, from_query, other_of
-from .state import State as PageState
 
 if TYPE_CHECKING:
     from .simulation import Simulations

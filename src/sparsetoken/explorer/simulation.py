@@ -15,8 +15,8 @@ from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
 from .curves import MODELS, all_samples, at_total
+from .fields import State
 from .forecasts import REFUSALS, words_of
-from .state import State
 
 _AT_WORK = ThreadPoolExecutor(2, thread_name_prefix="simulation")
 

@@ -10,8 +10,8 @@ from ..plotting.style import REFERENCE, colour, label
 from ..trajectories import Trajectory
 from .curves import all_samples
 from .drawing import axis, error_axis, figure, finite, line
+from .fields import BAG_MODELS, LEAST, State
 from .forecasts import Point, descent_curve, point
-from .state import BAG_MODELS, LEAST, State
 
 STAGED = "attention, staged"
 

@@ -28,7 +28,7 @@ from .._core.devices import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
 from .draws import LEAST_POINTS, REPLICATES, standard_normals, with_shared_part
-from .measures import MEASURES, shares_beaten
+from .error_measures import MEASURES, shares_beaten
 from .nodes import ROUNDING
 from .signals import draw_places
 from .sobol import MOST_COORDINATES, scrambled_sobol

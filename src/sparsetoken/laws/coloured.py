@@ -15,11 +15,11 @@ import numpy as np
 from .._core.validation import real_number, rejection
 from ..activations import get_activation
 from ..task import Task
+from .bag_statistics import Activation
 from .law import FIRST_POINTS, Law, SampledLaw, attention_law, elementwise_law, pooled_law
 from .nodes import ROUNDING, Nodes, Population, nodes_of
 from .populations import attended_population
 from .signals import real_array
-from .statistics import Activation
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
 from .draws import NUMBERS_AT_A_TIME, REPLICATES, standard_normals
+from .error_measures import ScoreLaw
 from .law import FIRST_POINTS, SampledLaw
-from .measures import ScoreLaw
 from .nodes import ROUNDING
 from .signals import Signals, real_array
 from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of

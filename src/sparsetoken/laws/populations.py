@@ -12,9 +12,9 @@ import numpy as np
 
 from .._core.arrays import namespace
 from ..task import BagKind, Task
+from .bag_statistics import Activation, drawn_population
 from .draws import CACHE_BYTES, LEAST_POINTS, TokenDraws, bytes_of_draws, draw_blocks, token_draws
 from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
-from .statistics import Activation, drawn_population
 
 
 def attended_population(

@@ -19,7 +19,7 @@ from ..plotting.style import with_indices
 from ..study.claims import SOURCES, LedgerRow, in_words, verdict_counts
 from ..study.study import Study
 from .catalogue import GROUPS, NAMES
-from .results import RESULTS, PaperResult, counted_apart
+from .stated_results import RESULTS, PaperResult, counted_apart
 from .typeset import with_mathml
 
 if TYPE_CHECKING:

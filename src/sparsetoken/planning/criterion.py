@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from .._core.averages import standard_error
 from .._core.roots import least_on_grid
 from .._core.validation import real_number
-from ..laws.measures import ScoreLaw, auc_within, score_law, shares_beaten
+from ..laws.error_measures import ScoreLaw, auc_within, score_law, shares_beaten
 from ..laws.nodes import Population
 from ..task import Task
 from ..theory import ErmResult

@@ -22,8 +22,8 @@ from ..activations import Weighting
 from ..classifiers import check_model, classifier
 from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.draws import EXPLICIT_TOKENS
+from ..laws.error_measures import ScoreLaw, fresh_measures, mean_and_scatter, point_law, score_laws, shares_beaten
 from ..laws.law import Law, law_from_samples, law_of_model
-from ..laws.measures import ScoreLaw, fresh_measures, mean_and_scatter, point_law, score_laws, shares_beaten
 from ..laws.signals import draw_places, subset_law
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm

@@ -100,7 +100,7 @@ def best_bias_error(
     """The test error with the best bias for the directions of an end, and their overlaps: without leave-one-out scores, which
     take most of the time."""
     from ..laws.bag_model_measures import FreshBags
-    from ..laws.measures import best_bias
+    from ..laws.error_measures import best_bias
 
     theta, bias = x[:-1].reshape(len(xi), -1), float(x[-1])
     fresh = FreshBags(task, run.model, stream(seed, "quadrature"), TEST_REPLICATES)
@@ -211,7 +211,7 @@ def _result(
     seed: int,
 ) -> JointEnd:
     from ..laws.bag_model_measures import FreshBags
-    from ..laws.measures import MEASURES, errors_by_bias
+    from ..laws.error_measures import MEASURES, errors_by_bias
 
     m, gram, bias = at
     fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)

@@ -6,7 +6,7 @@ A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `sche
     b     <- b - eta_b (1/n_k) sum_i dl/db,            G_i = dl(score(X_i Theta, b); y_i)/dH   (L x r)
 
 It touches the tokens only through products with the Gaussian matrix of all tokens' noise, which the reduced sampler draws
-instead (see `samplers.token_products`): exact in law at every d. The tensor sampler draws all tokens.
+instead (see `samplers.implicit_bags`): exact in law at every d. The tensor sampler draws all tokens.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ..trajectories import SCALARS, Trajectory, at_steps, mistakes, steps_tested
 from .noise import TokenDraw
 from .samplers import TensorData
 from .samplers.drawn_bags import check_affordable, check_size, sample_count
+from .samplers.implicit_bags import ImplicitBags
 from .samplers.tensor import draw_signal
-from .samplers.token_products import ImplicitBags
 from .seeds import stream
 
 CHUNK_NUMBERS = 2**18  # of the fields in one call of a compiled program (2 MB)

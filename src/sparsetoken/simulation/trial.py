@@ -27,9 +27,9 @@ from .noise import Demand, TokenDraw
 from .readout import FeatureMap, Measures, TrainedReadout, coloured_measures, counted_measures, fit_readout
 from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags
+from .samplers.implicit_bags import ImplicitBags
 from .samplers.reduced import draw_coloured_features, place_features
 from .samplers.tensor import draw_signal
-from .samplers.token_products import ImplicitBags
 from .seeds import stream
 from .token_source import TokenSource
 from .trajectory import data_sets, descend, joint_schedule, random_start

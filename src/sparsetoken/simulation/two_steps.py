@@ -25,7 +25,7 @@ from ..training import Training
 from .learn_directions import SecondMoments, draw_moments, moments_of
 from .samplers import TensorData
 from .samplers.drawn_bags import DrawnBags, check_size, draw_bags, sample_count
-from .samplers.token_products import ImplicitBags
+from .samplers.implicit_bags import ImplicitBags
 from .seeds import stream
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.

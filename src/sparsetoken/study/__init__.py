@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._core.imports import lazy_exports
 
 _HOME = {
-    "trial_kind": "kind",
+    "trial_kind": "kind_registry",
     "TrialSpec": "study",
     "Grid": "study",
     "Study": "study",

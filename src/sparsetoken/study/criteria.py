@@ -20,7 +20,7 @@ from scipy import stats
 from .._core.averages import extrapolate, summarise, with_error
 from .._core.validation import real_number
 from .claims import Judgement, NotJudgeable, TableError, Tables, in_words, need
-from .kind import of_type
+from .kind_registry import of_type
 
 LEVEL = 1e-3
 

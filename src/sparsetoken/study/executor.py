@@ -31,7 +31,7 @@ def run_trial(
     kind: str, arguments: Mapping[str, Any], sources: Sequence[str] = (), code: str | None = None
 ) -> dict[str, Any]:
     """Run one trial."""
-    from .kind import code_of, get_kind
+    from .kind_registry import code_of, get_kind
 
     wall, cpu = time.perf_counter(), time.process_time()
     outcome: dict[str, Any] = {"result": None, "traceback": None}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .kind import canonical_json
+from .kind_registry import canonical_json
 from .study import TrialSpec
 
 APPLICATION_ID = 0x5370546B  # "SpTk" in the file's header

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._core.validation import rejection, whole_number
-from .kind import canonical_json, code_of, get_kind, identity
+from .kind_registry import canonical_json, code_of, get_kind, identity
 
 if TYPE_CHECKING:
     from ..plotting.panels import Panel

@@ -17,7 +17,7 @@ from .._core.user_code import load_source
 from ..plotting.panels import Panel, curves, measured
 from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion
-from .kind import TrialKind, get_kind, of_type
+from .kind_registry import TrialKind, get_kind, of_type
 from .study import Grid, Study
 
 _SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}

@@ -22,7 +22,7 @@ from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import BestRidge, best_ridge, erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
-from .fixed_point.readout import Accuracy, WarmStart
+from .fixed_point.refinement import Accuracy, WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length

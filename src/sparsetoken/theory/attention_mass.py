@@ -10,10 +10,10 @@ import numpy as np
 
 from .._core.averages import standard_error, with_error
 from .._core.validation import real_number
+from ..laws.bag_statistics import signal_masses
 from ..laws.draws import POINTS
-from ..laws.measures import mean_and_scatter
+from ..laws.error_measures import mean_and_scatter
 from ..laws.populations import draws_of_kinds
-from ..laws.statistics import signal_masses
 from ..plotting.show import axes_for, legend_above
 from ..plotting.style import REFERENCE, colour
 from ..results import NOT_PLAIN, Result

@@ -35,8 +35,8 @@ from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
 from ..results import Result
 from .errors import ConvergenceError
+from .fixed_point.newton import SHORTEST, SUFFICIENT
 from .fixed_point.prox_averages import LARGEST_RESIDUAL, TOLERANCE
-from .fixed_point.solver import SHORTEST, SUFFICIENT
 
 
 @dataclass(frozen=True, repr=False)

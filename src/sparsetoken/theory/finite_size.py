@@ -19,8 +19,8 @@ from scipy.stats import binom
 from .._core.averages import standard_error
 from ..classifiers import Classifier, check_model
 from ..laws.coloured import ColouredLaw, Query, Spectrum
+from ..laws.error_measures import fresh_measures, score_laws
 from ..laws.law import Law, law_of_model
-from ..laws.measures import fresh_measures, score_laws
 from ..laws.nodes import Population
 from ..losses import Loss
 from ..task import Task

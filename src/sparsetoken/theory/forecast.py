@@ -28,7 +28,7 @@ from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
-from .fixed_point.readout import Accuracy
+from .fixed_point.refinement import Accuracy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

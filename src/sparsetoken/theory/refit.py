@@ -10,12 +10,12 @@ import numpy as np
 from .._core.roots import least_on_grid
 from .._core.validation import real_number, rejection
 from ..laws.draws import FAR
+from ..laws.error_measures import score_laws
 from ..laws.law import Law, same_mechanism
-from ..laws.measures import score_laws
 from ..laws.nodes import Population
 from ..task import Task
 from .fixed_point.plain import ErmResult, check_same_geometry, readout_errors, shifted
-from .fixed_point.readout import DEFAULT_ACCURACY
+from .fixed_point.refinement import DEFAULT_ACCURACY
 
 WHAT = ("threshold", "sharpness")
 

@@ -28,7 +28,7 @@ from ..task import Task
 from ..training import Training
 from .fixed_point.erm import erm
 from .fixed_point.plain import ErmResult
-from .fixed_point.readout import DEFAULT_ACCURACY, SAFETY, Accuracy, WarmStart
+from .fixed_point.refinement import DEFAULT_ACCURACY, SAFETY, Accuracy, WarmStart
 from .forecast import forecast
 
 Point = Mapping[str, Any]

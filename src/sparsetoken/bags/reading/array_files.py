@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.imports import require
-from .. import scratch
+from .. import temporary_files
 from .tables import (
     ENDINGS,
     PARQUET,
@@ -56,7 +56,7 @@ class BagSource:
 
     def tokens(self) -> Iterator[np.ndarray]:
         """Blocks of tokens in the working precision, some megabytes each."""
-        step = max(1, scratch.BLOCK_BYTES // max(1, self.working_dtype.itemsize * self.shape[1]))
+        step = max(1, temporary_files.BLOCK_BYTES // max(1, self.working_dtype.itemsize * self.shape[1]))
         for block in self.blocks(step):
             yield block.astype(self.working_dtype, copy=False)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import scratch
+from .. import temporary_files
 from ..bags import Bags
 from ..forms import first_not_finite, object_array
 from ..segments import starts_of
@@ -130,7 +130,9 @@ def gather_arrays(files: BagFiles, reading: Reading, in_memory: int | None = Non
     headers = [header(path, reading) for path in files.paths]
     width, names = check_alike(headers, files.paths)
     lengths = np.array([head[0] for head in headers], dtype=np.intp)
-    tokens = scratch.room((int(lengths.sum()), width), np.result_type(*(head[3] for head in headers)), in_memory)
+    tokens = temporary_files.room(
+        (int(lengths.sum()), width), np.result_type(*(head[3] for head in headers)), in_memory
+    )
     row = 0
     for path, length in zip(files.paths, lengths):
         end = row + int(length)
@@ -203,7 +205,7 @@ def _gather_tables(files: BagFiles, reading: Reading) -> Held:
     assert columns is not None
     codes = np.concatenate(own_codes)
     lengths = np.bincount(codes, minlength=len(place_of))
-    tokens = scratch.room((len(codes), len(columns)), np.float64)
+    tokens = temporary_files.room((len(codes), len(columns)), np.float64)
     _fill(tokens, starts_of(lengths), zip(files.paths, own_codes), columns, reading.missing)
     bags = Bags.trusted(tokens, starts_of(lengths), object_array(place_of), name_array(columns))
     rows = {
@@ -229,7 +231,7 @@ def _head(path: Path, reading: Reading, wanted: Sequence[str]) -> tuple[Any, lis
 
 def _fill(tokens: np.ndarray, filled: np.ndarray, files: Iterable[Any], columns: list[str], missing: str) -> None:
     """Write the rows of tables to their bags' places; `filled` is each bag's first row that is still empty."""
-    step = max(1, scratch.BLOCK_BYTES // (8 * len(columns)))
+    step = max(1, temporary_files.BLOCK_BYTES // (8 * len(columns)))
     for path, codes in files:
         first = 0
         with opened_parquet(path) as file:

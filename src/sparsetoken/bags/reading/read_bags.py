@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..bags import Bags
-from ..cluster import on_cluster
+from ..dask_cluster import on_cluster
 from ..forms import distinct_ids
 from .array_files import npz_arrays
 from .folders import check_ignored, gather, list_files, means_files

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..._core.validation import true_or_false
 from ...bags.bags import Bags
-from ...bags.scratch import DEVICE_BLOCK_BYTES
+from ...bags.temporary_files import DEVICE_BLOCK_BYTES
 from ...losses import Loss, get_loss
 from ..base import BaseBagClassifier, per_bag
 from ..calibration import (

@@ -28,8 +28,8 @@ from ..._core.arrays import namespace
 from ..._core.validation import whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
-from ...bags.scratch import rowwise
 from ...bags.segments import bag_extremes, bag_mean
+from ...bags.temporary_files import rowwise
 
 TOKEN_VIEWS = ("tokens", "lifted")
 BAG_VIEWS = ("statistics", "likeness")

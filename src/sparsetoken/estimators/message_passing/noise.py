@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ...bags.scratch import row_blocks, rowwise
+from ...bags.temporary_files import row_blocks, rowwise
 
 SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)  # below, variances are rounding errors
 

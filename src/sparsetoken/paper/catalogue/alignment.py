@@ -25,7 +25,7 @@ from ...study.criteria import (
     worst,
 )
 from ...study.study import Grid, sized
-from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
+from ..stated_results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 from .common import Resolution, both, listed, ordered, pair, provided, study
 from .figures import largest, overlay
 

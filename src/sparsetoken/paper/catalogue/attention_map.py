@@ -12,7 +12,7 @@ from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, sized
-from ..results import ALIGNMENT, TEST_ERROR
+from ..stated_results import ALIGNMENT, TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, both, decided, exact, listed, ordered, pair, power_law, study
 from .figures import GREY, largest, level, overlay, spots
 

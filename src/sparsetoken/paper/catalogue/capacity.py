@@ -25,7 +25,7 @@ from ...study.criteria import (
     worst,
 )
 from ...study.study import Grid, sized
-from ..results import CAPACITY, TEST_ERROR, checked, stated_of
+from ..stated_results import CAPACITY, TEST_ERROR, checked, stated_of
 from .common import ALIKE, MODELS, OURS, Resolution, decided, exact, listed, ordered, pair, power_law, provided, study
 from .figures import GREY, estimates, level, overlay
 

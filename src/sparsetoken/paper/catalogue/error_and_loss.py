@@ -14,7 +14,7 @@ from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
 from ...study.study import Grid, sized
-from ..results import MISALIGNED, TEST_ERROR, checked, stated_of
+from ..stated_results import MISALIGNED, TEST_ERROR, checked, stated_of
 from .common import ALIKE, MODELS, OURS, TEN_TOKENS, decided, exact, listed, ordered, pair, study
 from .figures import by_model, first_crossing, largest, level, spots
 

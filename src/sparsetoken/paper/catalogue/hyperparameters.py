@@ -12,7 +12,7 @@ from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, means_of, select
 from ...study.study import Grid, sized
-from ..results import TEST_ERROR
+from ..stated_results import TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair, provided, study
 from .figures import level, overlay
 

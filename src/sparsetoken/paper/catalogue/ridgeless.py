@@ -23,7 +23,7 @@ from ...study.criteria import (
     select,
 )
 from ...study.study import Grid, sized
-from ..results import RATES
+from ..stated_results import RATES
 from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, provided, study
 from .figures import by_model, largest
 

@@ -24,7 +24,7 @@ from ...study.criteria import (
     worst,
 )
 from ...study.study import Grid, sized
-from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
+from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 from .common import (
     MODELS,
     OURS,

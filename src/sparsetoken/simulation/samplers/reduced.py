@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._core.devices import working_on
 from ...activations import token_weights
-from ...laws.statistics import Activation, bag_statistics
+from ...laws.bag_statistics import Activation, bag_statistics
 from ...task import Task
 from ..seeds import stream
 from .drawn_bags import DrawnBags

@@ -15,7 +15,7 @@ from typing import Any
 from ...bag_models import get_bag_model
 from ...schedules import Stage, as_stages
 from ...task import Task
-from ..kind import trial_kind
+from ..kind_registry import trial_kind
 from .columns import END, STEPS, columns
 
 REPLICATES = 8  # to begin with: studies read many points, each with its standard error

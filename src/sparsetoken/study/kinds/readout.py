@@ -12,7 +12,7 @@ from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, sample_count
 from ...simulation.seeds import stream
 from ...solvers.erm import fit_erm, separable
 from ...task import Task
-from ..kind import trial_kind
+from ..kind_registry import trial_kind
 from .columns import BINS, ERROR, columns
 from .staged import ACCURACY, ERM_FIELDS, Bins, check_bins, check_sizes, fields_of
 

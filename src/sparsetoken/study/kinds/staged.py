@@ -18,7 +18,7 @@ from ...simulation.readout import FeatureMap
 from ...simulation.samplers.drawn_bags import draw_bags, sample_count
 from ...task import Task, Tokens
 from ...training import Training
-from ..kind import trial_kind
+from ..kind_registry import trial_kind
 from .columns import BINS, ERROR, MEASURES, QUERY, columns
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion

@@ -13,7 +13,7 @@ from ...simulation.samplers.drawn_bags import draw_truth, sample_count
 from ...simulation.seeds import stream
 from ...task import Task
 from ...training import Training
-from ..kind import trial_kind
+from ..kind_registry import trial_kind
 from .columns import columns
 from .staged import fields_of, require_memory, task_of, with_sharpness
 

@@ -9,7 +9,7 @@ from ...planning.tuning import best_rates, tune_attention
 from ...simulation.seeds import trial_seeds
 from ...task import Task
 from ...training import Training
-from ..kind import trial_kind
+from ..kind_registry import trial_kind
 from .columns import MEASURES, PLANNED, columns
 from .staged import ACCURACY, ERM_FIELDS, check_sizes, fields_of, simulated_quietly, with_sharpness
 

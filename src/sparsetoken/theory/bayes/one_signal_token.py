@@ -18,8 +18,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._core.averages import standard_error
+from ...laws.bag_statistics import bulk_sums
 from ...laws.draws import TokenGroup, token_draws, truncated_normal_rule
-from ...laws.statistics import bulk_sums
 
 
 def one_token_error(length: int, strength: float, prevalence: float, points: int) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from ..._core.devices import in_double_precision
 from ..._core.validation import whole_number
 from ...bag_models import BagModel, get_bag_model
 from ...laws.bag_model_measures import FreshDraws, TrainedDirections, limiting_test_error
-from ...laws.measures import best_bias
+from ...laws.error_measures import best_bias
 from ...losses import Loss
 from ...plotting.show import Shown
 from ...schedules import FIRST_DECAY
@@ -31,9 +31,9 @@ from ...trajectories import JointEnd
 from ..bayes.limit import bayes_limit
 from ..design import DECAYS, SEARCH_DRAWS, SHARPNESS
 from ..errors import ConvergenceError
-from .end_equations import EndEquations, EndPoint, packed, unpacked
 from .problem import Sampling
 from .statics import bags_in_memory, end_problem, end_replicate, first_end, statics
+from .statics_equations import EndEquations, EndPoint, packed, unpacked
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,6 +1,6 @@
 """Where joint training ends: the exact limit of the stationary point of a bag model's regularised loss.
 
-The equations are in `end_equations`, what one bag does in `one_bag`. Here every quantity is averaged over replicates, which
+The equations are in `statics_equations`, what one bag does in `one_bag`. Here every quantity is averaged over replicates, which
 give the standard errors, and measured on fresh bags.
 """
 
@@ -20,15 +20,15 @@ from ..._core.devices import in_double_precision
 from ..._core.validation import caller_level
 from ...bag_models import BagModel, get_bag_model
 from ...laws.bag_model_measures import FreshDraws, error_by_bias, measures_on
-from ...laws.measures import MEASURES, errors_by_bias
+from ...laws.error_measures import MEASURES, errors_by_bias
 from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import JointEnd, decay_by_direction
 from ..errors import ConvergenceError, ReplicaSymmetryWarning
-from .end_equations import EndEquations, EndPoint
 from .one_bag import LocalBags
 from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
+from .statics_equations import EndEquations, EndPoint
 
 STARTS = ("uninformed", "informed")
 # Share of V^{-1} that jumps of bags between minima carry: at 0.045 simulated overlaps are 5 % off, at 0.12 10 %.

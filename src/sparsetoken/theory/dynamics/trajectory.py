@@ -17,13 +17,13 @@ from ..._core.validation import caller_level
 from ...bag_models import BagModel
 from ...laws.bag_model_measures import measures_on
 from ...laws.draws import LEAST_POINTS
-from ...laws.measures import MEASURES
+from ...laws.error_measures import MEASURES
 from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import Trajectory, at_steps, steps_tested
 from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
-from ..fixed_point.readout import SAFETY, Accuracy
+from ..fixed_point.refinement import SAFETY, Accuracy
 from .problem import PROBES, Sampling, TrainingProblem, bytes_per_bag, problem_of, replicate_draws
 from .recursion import RecursionState, advance_compiled, first_compiled
 

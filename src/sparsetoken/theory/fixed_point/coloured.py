@@ -26,12 +26,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ...laws.coloured import ColouredLaw, coloured_law, whitened_law
-from ...laws.measures import ScoreLaw, fresh_measures, trained_measures
+from ...laws.error_measures import ScoreLaw, fresh_measures, trained_measures
 from ...laws.nodes import ROUNDING, Population
 from ...task import Task
+from .newton import at_rest
 from .prox_averages import ScoreNodes, blocks_of
-from .readout import ReadoutProblem, ReadoutResult
-from .solver import at_rest
+from .refinement import ReadoutProblem, ReadoutResult
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -45,7 +45,7 @@ class ColouredResult(ReadoutResult[ColouredLaw]):
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; `m_q`, `m_u` and `nu` are NaN, since w is not isotropic off the query and the signal.
     residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
-        As in `fixed_point.readout.ReadoutResult`; the unknowns are x = (m_a, m_x, log nu, b, log V).
+        As in `fixed_point.refinement.ReadoutResult`; the unknowns are x = (m_a, m_x, log nu, b, log V).
     m_a, m_x : float
         <w, a> with a = Sigma q/sigma_q, and <w, xi>.
     deviation : float

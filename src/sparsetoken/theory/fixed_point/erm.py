@@ -22,7 +22,7 @@ from ...results import NOT_PLAIN, Result
 from .coloured import ColouredReadout, ColouredResult
 from .heads import HeadsReadout, HeadsResult
 from .plain import ErmResult, PlainReadout
-from .readout import DEFAULT_ACCURACY, Accuracy, ReadoutProblem, WarmStart
+from .refinement import DEFAULT_ACCURACY, Accuracy, ReadoutProblem, WarmStart
 
 
 class _Options(TypedDict, total=False):

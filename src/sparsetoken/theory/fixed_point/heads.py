@@ -20,13 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._core.devices import in_double_precision
+from ...laws.error_measures import fresh_measures, trained_measures
 from ...laws.heads import HeadsLaw, head_scores
-from ...laws.measures import fresh_measures, trained_measures
 from ...results import entries
 from ...task import Task
+from .newton import at_rest
 from .prox_averages import SAME, ScoreNodes, blocks_of
-from .readout import ReadoutProblem, ReadoutResult
-from .solver import at_rest
+from .refinement import ReadoutProblem, ReadoutResult
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -41,7 +41,7 @@ class HeadsResult(ReadoutResult[HeadsLaw]):
         See there; norm_w^2 is the sum over heads. With one signal, "w" is compared with (xi, .., xi)/sqrt(H). `m_q`, `m_u` and
         `nu` are NaN. `errors` has an entry for every entry of a matrix, such as `V_0_1`.
     residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
-        As in `fixed_point.readout.ReadoutResult`.
+        As in `fixed_point.refinement.ReadoutResult`.
     m_T : ndarray (H, D)
         The heads' readouts in the space of the queries, basis `law.query_space`.
     m_S : ndarray (H, E)

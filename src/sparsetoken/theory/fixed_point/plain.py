@@ -18,15 +18,15 @@ import numpy as np
 from ..._core.arrays import namespace
 from ..._core.averages import standard_error
 from ..._core.validation import rejection
+from ...laws.error_measures import fresh_measures, measures, score_law, score_laws
 from ...laws.law import Law, same_mechanism
-from ...laws.measures import fresh_measures, measures, score_law, score_laws
 from ...laws.nodes import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
 from ..errors import ConvergenceError
+from .newton import at_rest
 from .prox_averages import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
-from .readout import FixedPoint, ReadoutProblem, ReadoutResult
-from .solver import at_rest
+from .refinement import FixedPoint, ReadoutProblem, ReadoutResult
 from .square_loss import is_square, solve_square
 
 
@@ -83,7 +83,7 @@ class ErmResult(ReadoutResult[Law]):
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there. `overlap` and `cosine` need a law with gamma in its parameters; standard errors come from the law's sampling.
     residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
-        As in `fixed_point.readout.ReadoutResult`; the unknowns are x = (m_q, m_u, log nu, b, log V).
+        As in `fixed_point.refinement.ReadoutResult`; the unknowns are x = (m_q, m_u, log nu, b, log V).
     V : float
         The step of the prox.
     """

@@ -11,8 +11,8 @@ import numpy as np
 from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
 from ..theory.ladder import long_bag_exponent
 from .drawing import MOST_POINTS, axis, figure, line, log_axis, refined
+from .fields import LONGEST, State
 from .forecasts import attempt, needed, tested_at
-from .state import LONGEST, State
 
 LENGTHS = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 METHODS = {

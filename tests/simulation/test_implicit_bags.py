@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken.simulation.samplers.token_products import GROWTH, ImplicitGaussian
+from sparsetoken.simulation.samplers.implicit_bags import GROWTH, ImplicitGaussian
 
 LEVEL = 1e-3
 ROWS, COLUMNS = 7, 5

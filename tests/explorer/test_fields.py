@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, Training, get_bag_model, theory
-from sparsetoken.explorer.state import DEFAULTS, NUMBERS, VIEWS, WORDS, check, from_query
+from sparsetoken.explorer.fields import DEFAULTS, NUMBERS, VIEWS, WORDS, check, from_query
 from tests.explorer.asking import state_of
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken.laws.measures import (
+from sparsetoken.laws.error_measures import (
     ScoreLaw,
     _auc_by_bins,
     _auc_by_ranks,
@@ -66,9 +66,9 @@ def test_all_pairs_histograms_and_ranks_agree(monkeypatch):
     every = auc_within(*laws)
     assert every == pytest.approx(every_pair(*laws), abs=1e-12)
     assert _auc_by_bins(*laws) == pytest.approx(every, abs=1e-4)  # some percent of the weight lies in every one entry
-    monkeypatch.setattr("sparsetoken.laws.measures._ALL_PAIRS", 0)
+    monkeypatch.setattr("sparsetoken.laws.error_measures._ALL_PAIRS", 0)
     np.testing.assert_array_equal(auc_within(*laws), _auc_by_bins(*laws))
-    monkeypatch.setattr("sparsetoken.laws.measures._MOST_BINS", 0)
+    monkeypatch.setattr("sparsetoken.laws.error_measures._MOST_BINS", 0)
     paired = auc_within(*laws)
     assert not np.array_equal(every, paired)
     assert abs(every.mean() - paired.mean()) < 0.02

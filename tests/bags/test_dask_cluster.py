@@ -10,10 +10,10 @@ import pytest
 
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, PooledClassifier
 from sparsetoken._core.workers import ExecutorError
-from sparsetoken.bags import cluster
-from sparsetoken.bags.cluster import ClusterBags, in_order
+from sparsetoken.bags import dask_cluster
+from sparsetoken.bags.dask_cluster import ClusterBags, in_order
 from sparsetoken.bags.scaler import BagScaler
-from sparsetoken.bags.scratch import is_mapped
+from sparsetoken.bags.temporary_files import is_mapped
 from sparsetoken.estimators import ElementwiseAttentionClassifier
 from sparsetoken.estimators.paper import staged
 
@@ -33,8 +33,8 @@ def client():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Files of which a worker reads a few at a time; two hold the same."""
-    monkeypatch.setattr(cluster, "PART_BYTES", 5000)
-    monkeypatch.setattr(cluster, "HEADERS", 25)
+    monkeypatch.setattr(dask_cluster, "PART_BYTES", 5000)
+    monkeypatch.setattr(dask_cluster, "HEADERS", 25)
     rng = np.random.default_rng(0)
     for i in range(BAGS):
         X = rng.standard_normal((rng.integers(1, 30), 6))
@@ -150,7 +150,7 @@ def test_a_pass_is_not_made_for_what_is_known(folder, client, passes):
 
 def test_many_features_lie_in_a_file(both, monkeypatch):
     here, there, labels = both
-    monkeypatch.setattr(cluster, "ROW_BYTES", 1000)
+    monkeypatch.setattr(dask_cluster, "ROW_BYTES", 1000)
     model = AttentionClassifier(sharpness=1.5, split=0.5)
     near = model.fit(here, labels).predict_proba(here)
     np.testing.assert_allclose(model.fit(there, labels).predict_proba(there), near, atol=1e-9)
@@ -266,4 +266,4 @@ def test_a_cluster_that_fails_is_one_line():
 
 def test_versions_must_agree(tmp_path, client):
     with pytest.raises(ValueError, match=r"a worker has sparsetoken .*, this process 0.0.0: install the same version"):
-        cluster._headers((), None, "0.0.0")
+        dask_cluster._headers((), None, "0.0.0")

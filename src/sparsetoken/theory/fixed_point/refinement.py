@@ -16,15 +16,15 @@ from ..._core.averages import standard_error
 from ..._core.devices import double_precision
 from ..._core.validation import real_number
 from ...jax_losses import traceable
+from ...laws.error_measures import mean_and_scatter
 from ...laws.law import SECOND_LEVEL
-from ...laws.measures import mean_and_scatter
 from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
 from ..capacity import require_above_capacity
 from ..errors import accuracy_missed
+from .newton import LONGEST, Solver
 from .prox_averages import Equations, ScoreNodes
-from .solver import LONGEST, Solver
 from .square_loss import is_square
 
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
