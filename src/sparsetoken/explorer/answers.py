@@ -11,13 +11,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ..plotting.style import label
-from .curves import HEADS, MODELS, alignment_view, all_samples, capacity_view, curves_view, heads_models, heads_view
 from .drawing import describe, differences, finite, value_of
-from .fields import State, descent_fields
+from .fields import MODELS, State, descent_fields
 from .forecasts import REFUSALS, REPLICATES, Point, Superseded, bags_for, point, still_wanted, wanted_while, words_of
 from .maps import axis_values, bag_view, phase_view
-from .strength_and_length import lengths_view, methods_of, needed_view, target_of
-from .training import STAGED, training_rows, training_view
+from .samples_and_steps import (
+    HEADS,
+    STAGED,
+    alignment_view,
+    curves_view,
+    heads_models,
+    heads_view,
+    training_rows,
+    training_view,
+)
+from .strength_and_length import capacity_view, lengths_view, methods_of, needed_view, target_of
 
 _VIEWS = {
     "curves": curves_view,
@@ -115,7 +123,7 @@ def code_of(state: State) -> str:
     elif state.view == "needed":
         goal = "cosine=0.5" if target_of(state) is None else f"test_error={target_of(state):g}"
         lines += [
-            f"found = theory.ladder(task, {all_samples(state):g}, {list(methods_of(state, quick=False))!r},",
+            f"found = theory.ladder(task, {state.samples:g}, {list(methods_of(state, quick=False))!r},",
             f"                      over={{'length': (10, 100, 1000)}}, {goal}, training=training)",
             "print(found.frame())",
         ]
@@ -146,7 +154,7 @@ def code_of(state: State) -> str:
 
 def _code_of_training(state: State) -> list[str]:
     descent, bags = state.descent, bags_for(state.task, state.descent)
-    stage = descent.stage(all_samples(state))
+    stage = descent.stage(state.samples)
     model = f"get_bag_model({descent.model!r})"
     if "sharpness" in descent_fields(descent.model):
         model += f".with_sharpness({descent.sharpness!r})"

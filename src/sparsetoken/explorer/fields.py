@@ -19,6 +19,7 @@ from ..training import Training
 
 WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 VIEWS, BAG_MODELS, COLOURS, GOALS = (WORDS["choices"][name] for name in ("view", "model", "colour", "goal"))
+MODELS = ("attention", "pooled", "vectorized")
 LONGEST = 5_000  # tokens per bag, also of bags that a classifier is tested on
 LEAST = 1e-9  # numbers are zero or at least this: their neighbours on an axis stay within what floats can hold
 
@@ -165,6 +166,11 @@ class State:
     trials: int
     seed: int
     descent: Descent
+
+    @property
+    def samples(self) -> float:
+        """alpha = alpha0 + alpha1."""
+        return self.training.alpha0 + self.training.alpha1
 
 
 def from_query(query: str) -> tuple[dict[str, Any], list[str]]:

@@ -14,9 +14,9 @@ from ..simulation.simulate import simulate
 from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
-from .curves import MODELS, all_samples, at_total
-from .fields import State
+from .fields import MODELS, State
 from .forecasts import REFUSALS, words_of
+from .samples_and_steps import at_total
 
 _AT_WORK = ThreadPoolExecutor(2, thread_name_prefix="simulation")
 
@@ -68,7 +68,7 @@ class Simulations:
 def _cases(state: State) -> tuple[list[tuple[str, Training]], list[str]]:
     cases, notes = [], []
     for model, factor in product(MODELS, (0.5, 1.0, 2.0)):
-        training = at_total(state.training, all_samples(state) * factor)
+        training = at_total(state.training, state.samples * factor)
         samples = readout_alpha(training, model) * state.d
         if _numbers(state, model, samples) > 4e7:  # held at once by a trial: 320 MB
             notes.append(f"{model} at {samples:,.0f} samples is too large to simulate here; take a smaller d")

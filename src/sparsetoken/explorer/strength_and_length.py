@@ -1,4 +1,4 @@
-"""The views of the length of bags: "Strength needed", with the exponents of its growth, and "Longer bags"."""
+"""The views against the strength ("Capacity") and against the length of bags ("Strength needed", "Longer bags")."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
+from ..theory import Capacity
 from ..theory.ladder import long_bag_exponent
-from .drawing import MOST_POINTS, axis, figure, line, log_axis, refined
-from .fields import LONGEST, State
-from .forecasts import attempt, needed, tested_at
+from .drawing import MOST_POINTS, axis, figure, line, log_axis, refined, upright
+from .fields import LONGEST, MODELS, State
+from .forecasts import attempt, needed, tested_at, threshold
 
 LENGTHS = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 METHODS = {
@@ -156,4 +157,38 @@ def lengths_view(state: State, quick: bool) -> dict[str, Any]:
         axis("share of bags", range=[-0.02, 1.02]),
         failures=failures,
         finding=finding,
+    )
+
+
+def capacity_view(state: State, quick: bool) -> dict[str, Any]:
+    """The separability threshold alpha* against the strength, and the readout's alpha1."""
+    here, alpha1 = state.task.mean_strength, state.training.alpha1
+    strengths = sorted({*np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist(), here})
+    traces, never, separable = [], 0, []
+    failures: list[str] = []
+    for model in MODELS:
+
+        def at(strength: float, model: str = model) -> Capacity | None:
+            task = state.task.but(strength=strength)
+            return attempt(lambda: threshold(task, state.training, model, quick), failures)
+
+        def height(capacity: Capacity) -> float:
+            return float(np.log10(capacity.alpha)) / 2 if np.isfinite(capacity.alpha) else np.nan
+
+        capacities = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
+        alphas, errors = ([getattr(c, name) for c in capacities.values()] for name in ("alpha", "standard_error"))
+        traces.append(line(label(model), [*capacities], alphas, colour(model), model, errors=errors))
+        never += float("inf") in alphas
+        separable += [label(model)] * (here in capacities and capacities[here].alpha > alpha1)
+    ends = [strengths[0], strengths[-1]]
+    traces.append(line("readout's samples α₁", ends, [alpha1] * 2, REFERENCE, "alpha1", dash="dash"))
+    return figure(
+        "Capacity: the readout's data are separable below the line, not above",
+        traces,
+        axis("strength θ"),
+        log_axis("capacity α* = n₁/d", [alpha1, *(v for trace in traces for v in trace["y"])]),
+        failures=failures,
+        remark="where a line ends, no bag drawn lies on the wrong side" if never else "",
+        finding=f"Here your α₁ = {alpha1:g} can be fitted without error by {', '.join(separable) or 'no model'}.",
+        shapes=[upright(here)],
     )

@@ -1,4 +1,4 @@
-"""The views of samples: "Learning curves", "Heads", "Alignment" and "Capacity"."""
+"""The views against samples ("Learning curves", "Heads", "Alignment") and against the steps of descent ("Training")."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
-from ..theory import Capacity, alignment
+from ..theory import alignment
 from ..training import Training
-from .drawing import MOST_POINTS, axis, error_axis, figure, line, log_axis, refined, upright
-from .fields import State
-from .forecasts import Point, attempt, point, threshold
+from ..trajectories import Trajectory
+from .drawing import MOST_POINTS, axis, error_axis, figure, finite, line, log_axis, refined, upright
+from .fields import BAG_MODELS, LEAST, MODELS, State
+from .forecasts import Point, descent_curve, point
 
-MODELS = ("attention", "pooled", "vectorized")
 HEADS = {"heads:2": "two heads", "heads:4": "four heads"}  # one head is plain attention
+STAGED = "attention, staged"
 LONGEST_BAGS = 1000  # of several heads: there a point takes up to 3 seconds, and half a minute at L = 5000 with R = 20
 
 
@@ -22,11 +23,6 @@ def at_total(training: Training, total: float) -> Training:
     """The training with alpha0 + alpha1 = total and the same share of D0."""
     factor = total / (training.alpha0 + training.alpha1)
     return training.but(alpha0=training.alpha0 * factor, alpha1=training.alpha1 * factor)
-
-
-def all_samples(state: State) -> float:
-    """alpha = alpha0 + alpha1."""
-    return state.training.alpha0 + state.training.alpha1
 
 
 def heads_models(state: State) -> tuple[str, ...]:
@@ -53,7 +49,7 @@ class _Lines:
         def height(p: Point) -> tuple[float, ...]:
             return tuple(np.log10(e) if e > 1e-6 else np.nan for e in (p.test_error, p.reachable))
 
-        total = all_samples(self.state)
+        total = self.state.samples
         # The state's own point first, then more samples, then fewer.
         totals = [total, *(float(f"{total * 2.0**step:.6g}") for step in (1, 2, 3, -1, -2, -3))]
         points = refined(at, totals, height, most=len(totals) if self.quick else most)
@@ -82,7 +78,7 @@ class _Lines:
             failures=self.failures,
             remark="; ".join(remarks),
             finding="" if any(p.failure for p in self.here.values()) else finding,
-            shapes=[upright(all_samples(self.state))],
+            shapes=[upright(self.state.samples)],
         )
         return {**drawn, "left_out": self.left_out}
 
@@ -153,35 +149,99 @@ def alignment_view(state: State, quick: bool) -> dict[str, Any]:
     )
 
 
-def capacity_view(state: State, quick: bool) -> dict[str, Any]:
-    """The separability threshold alpha* against the strength, and the readout's alpha1."""
-    here, alpha1 = state.task.mean_strength, state.training.alpha1
-    strengths = sorted({*np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist(), here})
-    traces, never, separable = [], 0, []
-    failures: list[str] = []
-    for model in MODELS:
-
-        def at(strength: float, model: str = model) -> Capacity | None:
-            task = state.task.but(strength=strength)
-            return attempt(lambda: threshold(task, state.training, model, quick), failures)
-
-        def height(capacity: Capacity) -> float:
-            return float(np.log10(capacity.alpha)) / 2 if np.isfinite(capacity.alpha) else np.nan
-
-        capacities = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
-        alphas, errors = ([getattr(c, name) for c in capacities.values()] for name in ("alpha", "standard_error"))
-        traces.append(line(label(model), [*capacities], alphas, colour(model), model, errors=errors))
-        never += float("inf") in alphas
-        separable += [label(model)] * (here in capacities and capacities[here].alpha > alpha1)
-    ends = [strengths[0], strengths[-1]]
-    traces.append(line("readout's samples α₁", ends, [alpha1] * 2, REFERENCE, "alpha1", dash="dash"))
+def training_view(state: State, quick: bool) -> dict[str, Any]:
+    """Errors over the steps of descent on all samples, beside staged training (alone in the quick answer) and Bayes limit."""
+    steps, result = state.descent.steps, None if quick else curve_of(state)
+    curve = None if isinstance(result, str) else result
+    looks = {
+        "attention": (STAGED, "staged", REFERENCE, "dash"),
+        "bayes": (label("bayes"), "bayes", colour("bayes"), "solid"),
+    }
+    levels = {model: point(state.task, state.training, model, quick) for model in ("attention", *["bayes"][quick:])}
+    failures = [result] if isinstance(result, str) else []
+    failures += [f"{looks[model][0]}: {level.failure}" for model, level in levels.items() if level.failure]
+    lines = [
+        line(name, [0, steps], [levels[model].test_error or np.nan] * 2, ink, meta, dash=dash)
+        for model, (name, meta, ink, dash) in looks.items()
+        if model in levels
+    ]
     return figure(
-        "Capacity: the readout's data are separable below the line, not above",
-        traces,
-        axis("strength θ"),
-        log_axis("capacity α* = n₁/d", [alpha1, *(v for trace in traces for v in trace["y"])]),
+        f"Training step by step: {BAG_MODELS[state.descent.model]}",
+        [*([] if curve is None else _steps(state, curve)), *lines],
+        axis("step", range=[-0.02 * steps, 1.02 * steps]),
+        error_axis("error", _shown_errors(curve, levels)),
         failures=failures,
-        remark="where a line ends, no bag drawn lies on the wrong side" if never else "",
-        finding=f"Here your α₁ = {alpha1:g} can be fitted without error by {', '.join(separable) or 'no model'}.",
-        shapes=[upright(here)],
+        remark="; ".join(_remarks(state, curve, quick)),
+        finding="" if curve is None else _finding(curve, steps),
     )
+
+
+def curve_of(state: State) -> Trajectory | str:
+    """Training step by step at the state, or why there is none."""
+    return descent_curve(state.task, state.descent, state.samples, state.training.loss)
+
+
+def training_rows(state: State) -> dict[str, tuple[str, Point]]:
+    """Rows of the table: step-by-step training at its best step and at the end."""
+    curve, name = curve_of(state), BAG_MODELS[state.descent.model]
+    if isinstance(curve, str):
+        return {"last": (name, Point(np.nan, failure=curve))}
+    places = {"best": (curve.best_step, "best step"), "last": (state.descent.steps, "at the end, step")}
+    return {
+        key: (f"{name}, {heading} {step}", Point(float(curve.test_error[step]), float(curve.standard_error[step])))
+        for key, (step, heading) in places.items()
+    }
+
+
+def _finding(curve: Trajectory, steps: int) -> str:
+    if curve.details.get("unstable_from") is not None:
+        return ""
+    if curve.best_step == steps:
+        return "Here the test error is least at the last step: more steps may lower it."
+    return f"Here it is least after {curve.best_step} of {steps} steps; further steps only fit the training bags."
+
+
+def _steps(state: State, curve: Trajectory) -> list[dict[str, Any]]:
+    """Training and test error over the steps, and a star at the best one."""
+    ink, best = colour(state.descent.model, tuple(BAG_MODELS).index(state.descent.model)), curve.best_step
+    value = float(curve.test_error[best])
+    return [
+        *_over_steps("training error", "train", curve.train_error, curve.errors["train_error"], ink, "dot"),
+        *_over_steps("test error", "test", curve.test_error, curve.standard_error, ink, "solid"),
+        {"type": "scatter", "mode": "markers", "name": f"best step, {best}: {value:.4f}", "x": [best], "y": [value],
+         "meta": "best", "marker": {"color": ink, "symbol": "star", "size": 14}, "hoverinfo": "skip"},
+    ]  # fmt: skip
+
+
+def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, ink: str, dash: str) -> list[dict]:
+    steps = list(range(len(values)))
+    edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # for the logarithmic axis
+    band = {
+        "type": "scatter", "mode": "lines", "x": [*steps, *steps[::-1]], "y": edges.tolist(), "fill": "toself",
+        "line": {"width": 0, "color": ink}, "opacity": 0.25, "hoverinfo": "skip", "showlegend": False,
+        "meta": f"{meta}_band",
+    }  # fmt: skip
+    shown = [y or np.nan for y in values.tolist()]
+    return [band, line(name, steps, shown, ink, meta, errors=spread, dash=dash, shape="linear")]
+
+
+def _remarks(state: State, curve: Trajectory | None, quick: bool) -> list[str]:
+    remarks = ["the steps follow; a new length, model or number of steps is compiled first"] * quick
+    unstable = None if curve is None else curve.details.get("unstable_from")
+    if unstable is not None:
+        remarks.append(f"training is unstable from step {unstable} on, take smaller rates")
+    if curve is not None and (curve.train_error == 0).any():
+        remarks.append("training errors of zero cannot be shown on the logarithmic axis")
+    if state.descent.model.startswith("heads") and state.descent.start == 0:
+        remarks.append("from a start at zero both heads stay equal")
+    return remarks
+
+
+def _shown_errors(curve: Trajectory | None, levels: dict[str, Point]) -> list[float]:
+    """Test errors, and training errors as far as a tenth of the least of them."""
+    errors = [e for e in (finite(level.test_error) for level in levels.values()) if e]
+    if curve is None:
+        return errors
+    errors += curve.test_error[curve.test_error > 0].tolist()
+    training = curve.train_error[curve.train_error > 0].tolist()
+    return [*errors, *(max(e, min(errors, default=0.1) / 10) for e in training)]
