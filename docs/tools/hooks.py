@@ -287,19 +287,10 @@ def _commands() -> str:
         for option in command.params:
             words = _escaped(" ".join((getattr(option, "help", "") or "").split()))
             names = ", ".join(f"`{text}`" for text in [*option.opts, *option.secondary_opts] if text.startswith("-"))
-            default = option.default
-            plain = (
-                default is not None
-                and default not in ([], "", ())
-                and not callable(default)
-                and not isinstance(default, bool)
-            )
-            shown = (
-                f"`{', '.join(default) if isinstance(default, list | tuple) else default}`"
-                if plain and option.param_type_name == "option" and "Ellipsis" not in repr(default)
-                else ""
-            )
-            rows.append(f"| {names or f'`{(option.name or str()).upper()}`'} | {words} | {shown} |")
+            default = ", ".join(option.default) if isinstance(option.default, list | tuple) else option.default
+            known = isinstance(default, str | int | float) and not isinstance(default, bool) and default != ""
+            shown = f"`{default}`" if known and option.param_type_name == "option" else ""
+            rows.append(f"| {names or f'`{option.name.upper()}`'} | {words} | {shown} |")
         parts.append("| option | meaning | default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
