@@ -103,14 +103,13 @@ def numbers(state: State, quick: bool) -> list[dict[str, Any]]:
 def code_of(state: State) -> str:
     """Python that makes the numbers of the page."""
     t, tr = state.task, state.training
-    task = ", ".join(f"{name}={getattr(t, name)!r}" for name in ("length", "sparsity", "strength", "prevalence"))
     fields = ("loss", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge")
     training = ", ".join(f"{name}={getattr(tr, name)!r}" for name in fields)
     training += ", equal_samples=True" * state.training.equal_samples
     lines = [
         "from sparsetoken import Deployment, Task, Training, forecast, forecast_grid, theory",
         "",
-        f"task = Task({task})",
+        f"task = {t!r}",
         f"training = Training({training})",
     ]
     if state.view == "phase":

@@ -127,6 +127,13 @@ def upright(x: float) -> dict[str, Any]:
     return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
+def cross(name: str, x: float, y: float | None, **more: Any) -> dict[str, Any]:
+    """A cross at the state's own values."""
+    marker = {"symbol": "x", "size": 12, "color": "white", "line": {"color": "black", "width": 1.5}}
+    place = {"mode": "markers", "x": [x], "y": [y], "marker": marker}
+    return {"type": "scatter", "name": name, "meta": "here", **place, **more}
+
+
 def _fields(state: State) -> dict[str, str]:
     names = (*(field.name for field in TASK), "alpha0", "alpha1", "ridge", "beta", "eta_w", "eta_b", "eta_q")
     shown = {name: f"{letter(name)} = {value_of(state, name):g}" for name in names}

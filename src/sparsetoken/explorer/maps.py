@@ -10,7 +10,7 @@ from scipy.interpolate import RectBivariateSpline
 
 from ..plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
 from ..simulation.two_steps import two_steps
-from .drawing import axis, figure, finite, letter, log_axis, value_of
+from .drawing import axis, cross, figure, finite, letter, log_axis, value_of
 from .fields import COLOURS, NUMBERS, State
 from .forecasts import Point, point
 
@@ -44,10 +44,12 @@ def phase_view(state: State, quick: bool) -> dict[str, Any]:
     if off:
         remarks.append(f"{' and '.join(off)} = 0 cannot be shown on a logarithmic axis, which has the slider's range")
     z = [[_colour(cells[x, y]) for x in values[state.x]] for y in values[state.y]]
+    here = (value_of(state, name) for name in (state.x, state.y))
+    mark = cross("here", *here, showlegend=False, hovertemplate="here<extra></extra>")
     at_cross = _colour([point(state.task, state.training, model, quick=True) for model in _models(state)])
     return figure(
         COLOURS[state.colour].capitalize(),
-        [*_layers(state, values, z, contours=not quick), _mark(state)],
+        [*_layers(state, values, z, contours=not quick), mark],
         *(_axis(name, values[name]) for name in (state.x, state.y)),
         failures=[p.failure for p in points if p.failure],
         remark="; ".join(remarks),
@@ -117,14 +119,6 @@ def _layers(state: State, values: dict[str, list[float]], z: list[list[float | N
     return [heat, lines]
 
 
-def _mark(state: State) -> dict[str, Any]:
-    return {
-        "type": "scatter", "mode": "markers", "x": [value_of(state, state.x)], "y": [value_of(state, state.y)],
-        "marker": {"symbol": "x", "size": 12, "color": "white", "line": {"color": "black", "width": 1.5}},
-        "name": "here", "showlegend": False, "meta": "here", "hovertemplate": "here<extra></extra>",
-    }  # fmt: skip
-
-
 def _axis(name: str, values: Sequence[float]) -> dict[str, Any]:
     field = NUMBERS[name]
     title = f"{field.label.lower()} {field.symbol}"
@@ -147,21 +141,18 @@ def bag_view(state: State, quick: bool) -> dict[str, Any]:
     scores = training.beta * (tokens @ steps.query[:shown] + rest)
     after = np.exp(scores - scores.max())
     after /= after.sum()
-    index = list(range(1, length + 1))
-    signal = set(places.tolist())
-    kinds = (("signal tokens", SIGNAL_TOKEN, "signal"), ("noise tokens", NOISE_TOKEN, "noise"))
+    rest_of_bag = np.setdiff1d(np.arange(length), places)
     bars = [
-        {"type": "bar", "name": heading, "marker": {"color": ink}, "meta": meta, "yaxis": "y2", "width": 0.9,
-         "x": [i + 1 for i in range(length) if (i in signal) == (meta == "signal")],
-         "y": [float(after[i]) for i in range(length) if (i in signal) == (meta == "signal")]}
-        for heading, ink, meta in kinds
+        {"type": "bar", "name": f"{kind} tokens", "marker": {"color": ink}, "meta": kind, "yaxis": "y2", "width": 0.9,
+         "x": (tokens_of_kind + 1).tolist(), "y": after[tokens_of_kind].tolist()}
+        for kind, ink, tokens_of_kind in (("signal", SIGNAL_TOKEN, places), ("noise", NOISE_TOKEN, rest_of_bag))
     ]  # fmt: skip
     before = {
         "type": "scatter", "mode": "lines", "name": "before: 1/L", "x": [0.5, length + 0.5],
         "y": [1.0 / length] * 2, "line": {"color": REFERENCE, "dash": "dash"}, "yaxis": "y2", "meta": "before",
     }  # fmt: skip
     heat = {
-        "type": "heatmap", "x": index, "y": list(range(1, shown + 1)), "yaxis": "y",
+        "type": "heatmap", "x": list(range(1, length + 1)), "y": list(range(1, shown + 1)), "yaxis": "y",
         "z": np.round(tokens.T, 3).tolist(), "colorscale": "RdBu", "zmid": 0.0,
         "reversescale": True, "meta": "tokens",
         "colorbar": {"thickness": 10, "len": 0.55, "y": 0.0, "yanchor": "bottom", "x": 1.0, "xpad": 4},

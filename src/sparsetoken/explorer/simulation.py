@@ -88,14 +88,14 @@ def _numbers(state: State, model: str, samples: float) -> float:
 
 def _run(job: Job, cases: list[tuple[str, Training]]) -> None:
     try:
-        for model, training in cases:
-            if job.cancelled:
-                return
+        for number, (model, training) in enumerate(cases, 1):
             try:
                 _simulate(job, model, training)
             except REFUSALS as error:
                 job.notes.append(f"{model}: {words_of(error)}")
-                job.done = (cases.index((model, training)) + 1) * job.state.trials
+            if job.cancelled:
+                return
+            job.done = number * job.state.trials
     except Exception as error:  # a bug: reported on the page, with the traceback on the server's terminal
         job.notes.append(f"the simulation failed: {error}")
         traceback.print_exc()

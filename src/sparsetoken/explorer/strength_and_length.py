@@ -11,7 +11,7 @@ import numpy as np
 from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
 from ..theory import Capacity
 from ..theory.ladder import long_bag_exponent
-from .drawing import MOST_POINTS, axis, figure, line, log_axis, refined, upright
+from .drawing import MOST_POINTS, axis, cross, figure, line, log_axis, refined, upright
 from .fields import LONGEST, MODELS, State
 from .forecasts import attempt, needed, tested_at, threshold
 
@@ -48,7 +48,7 @@ def needed_view(state: State, quick: bool) -> dict[str, Any]:
     values = [y for drawn in lines.values() for y in drawn["y"]]
     return figure(
         f"Strength needed for {goal}, against the length of bags",
-        [*lines.values(), *guides, _mark(*here)],
+        [*lines.values(), *guides, cross("your L and θ", here[0], here[1] or None)],
         log_axis("tokens per bag L", LENGTHS, range=[math.log10(2.5), math.log10(4 * LENGTHS[-1])]),
         log_axis("strength θ needed", [*values, here[1]]),
         failures=failures,
@@ -94,23 +94,9 @@ def _guide(method: str, drawn: dict[str, Any], cosine: bool) -> dict[str, Any]:
     else:
         heights, text = (places / x) ** power, f"L<sup>{Fraction(power).limit_denominator(20)}</sup>"
     guide = line(text, places.tolist(), 1.12 * y * heights, REFERENCE, f"{method}_guide", dash="dot", showlegend=False)
-    last = [""] * (len(places) - 1) + [text]
     guide["line"]["width"] = 1
-    more = {
-        "mode": "lines+text",
-        "text": last,
-        "textposition": "middle right",
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-    }
-    return guide | more
-
-
-def _mark(length: int, strength: float) -> dict[str, Any]:
-    return {
-        "type": "scatter", "mode": "markers", "x": [length], "y": [strength or None], "name": "your L and θ", "meta": "here",
-        "marker": {"symbol": "x", "size": 11, "color": "white", "line": {"color": "black", "width": 1.5}},
-    }  # fmt: skip
+    at_the_end = {"text": [""] * (len(places) - 1) + [text], "textposition": "middle right", "cliponaxis": False}
+    return {**guide, "mode": "lines+text", "hoverinfo": "skip", **at_the_end}
 
 
 def _finding(lines: dict[str, dict[str, Any]], length: int, strength: float) -> str:
