@@ -43,9 +43,8 @@ def forecast(
     """
     from ..classifiers import FORECAST
     from ..plotting.show import write_picture
-    from ..task import Task, Tokens
+    from ..task import Tokens
     from ..theory.sweep import ForecastGrid
-    from ..training import Training
 
     files.check((signals.signals,))
     trained, tested = OptionGrid(task.grid(), training.grid()), OptionGrid(test.grid())
@@ -55,9 +54,7 @@ def forecast(
     swept = [*trained.swept, *(at_test(name) for name in tested.swept)]
     if files.plot is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
-    first = next(trained.cases())
-    first_task = Task.from_dict({name: first[name] for name in task.declared()})
-    taught = Training.from_dict({**training.plain(), **{name: first[name] for name in training.grid()}})
+    first_task, taught = training.with_task(next(trained.cases()))
     options = {"accuracy": accuracy, "tokens": Tokens(signals=several)}
     rows = _compute(first_task, taught, models, trained, tested, options)
     failed = [row for row in rows if row["failure"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,6 +32,7 @@ class Options:
     """The base of all blocks of options: dataclasses whose defaults are those of `option`."""
 
     panel: ClassVar[str] = ""
+    words: ClassVar[tuple[str, ...]] = ()  # fields that are no numbers
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
@@ -41,6 +42,11 @@ class Options:
     def changed(self) -> list[str]:
         """The fields that differ from their defaults."""
         return [name for name, option in self.declared().items() if getattr(self, name) != option.default]
+
+    def grid(self) -> dict[str, Sequence[Any]]:
+        """The values of the numbers that are given, which are text in the block."""
+        texts = {name: text for name, text in vars(self).items() if name not in self.words and text is not None}
+        return {name: parse_values(name, text) for name, text in texts.items()}
 
 
 def option(default: Any, help_text: str, *names: str, **more: Any) -> Any:
@@ -110,10 +116,6 @@ class TaskOptions(Options):
     contamination: str = _field(Task(), "contamination", "Probability of signal in a negative bag.", hidden=True)
     correlation: str = _field(Task(), "correlation", "ρ, correlation of two tokens of a bag.", hidden=True)
 
-    def grid(self) -> dict[str, Sequence[Any]]:
-        """The values of every field."""
-        return {name: parse_values(name, text) for name, text in vars(self).items()}
-
     def task(self) -> Task:
         """The one task that they describe."""
         texts = vars(self).items()
@@ -174,16 +176,16 @@ class TrainingOptions(LossOptions):
         "steps", "The query's direction: steps; with --eta-b auto also products:2, eigenvector or positive_eigenvector."
     )
     equal_samples: bool = rare(False, "Give pooled and vectorized n0 + n1 samples.")
+    words: ClassVar[tuple[str, ...]] = ("modules", "loss", "query_by", "equal_samples")
 
-    def grid(self) -> dict[str, Sequence[Any]]:
-        """The values of every number."""
-        apart = ("modules", *self.plain())
-        return {name: parse_values(name, text) for name, text in vars(self).items() if name not in apart}
-
-    def plain(self) -> dict[str, Any]:
-        """The fields that are no numbers."""
-        named = ("loss", "equal_samples", "query_by", "schedule")
-        return {name: value for name, value in vars(self).items() if name in named}
+    def with_task(self, values: Mapping[str, Any], positions: Any = "uniform") -> tuple[Task, Training]:
+        """The task and the training with these values of their numbers."""
+        of_task, of_training = (
+            {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
+            for kind in (Task, Training)
+        )
+        named = {name: getattr(self, name) for name in self.words if name != "modules"}
+        return Task(**of_task, positions=positions), Training(**named, **of_training)
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,6 @@ class DeploymentOptions(Options):
     test_prevalence: str = rare(None, "P(y = +1) at test time.")
     test_sharpness: str = rare(None, "k = β‖q‖ at test time (models with a query).")
     test_bias_shift: str = rare(None, "Added to the trained bias at test time.")
-
-    def grid(self) -> dict[str, Sequence[Any]]:
-        """The values of the options that were given."""
-        return {name: parse_values(name, text) for name, text in vars(self).items() if text is not None}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from .console import deliver, echo_text, print_table
 from .options import (
@@ -34,10 +34,6 @@ from .values import (
     settings_in_words,
 )
 
-if TYPE_CHECKING:
-    from ..task import Task
-    from ..training import Training
-
 
 @dataclass(frozen=True)
 class TrialOptions(Options):
@@ -57,6 +53,7 @@ class ScheduledTraining(TrainingOptions):
 
     schedule: str = rare("staged", "staged, reuse (D0 again for the readout) or joint.")
     steps: str = rare("50", "Gradient steps of schedule joint.")
+    words: ClassVar[tuple[str, ...]] = (*TrainingOptions.words, "schedule")
 
 
 @command(THEORY)
@@ -98,7 +95,7 @@ def simulate(
     grid.check(len(models) * whole_number("trials", trial.trials, 1))
     seeds, where = trial_seeds(trial.seed, trial.trials), _positions(trial.positions)
     options = {"sampler": sampler, "tokens": tokens}
-    cases = [_case(values, name, where, training.plain(), options) for values in grid.cases() for name in models]
+    cases = [_case(values, name, where, training, options) for values in grid.cases() for name in models]
     results = _run([compute for _, compute in cases], seeds, trial.workers)
 
     swept = [at_test(name) for name in grid.swept]
@@ -140,23 +137,19 @@ def _words(training: ScheduledTraining, about: Mapping[str, str]) -> list[str]:
 
 
 def _case(
-    values: Mapping[str, Any], model: str, positions: Any, plain: Mapping[str, Any], options: Mapping[str, Any]
+    values: Mapping[str, Any], model: str, positions: Any, training: TrainingOptions, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Callable[[int], Any]]:
     """What one combination of values is called, and what computes a trial of it from a seed."""
     from .._core.validation import whole_number
     from ..deployment import Deployment
-    from ..task import Task
-    from ..training import Training
+    from ..simulation.simulate import simulate as one_trial
 
-    def of(kind: Any) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
-
+    task, taught = training.with_task(values, positions)
     tested = {name: value for name, value in values.items() if name.startswith("test_")}
-    task, training = Task(**of(Task), positions=positions), Training(**plain, **of(Training))
     d = whole_number("d", values["d"], 2)
-    about = {"model": model, "d": d} | task.to_dict() | training.to_dict()
+    about = {"model": model, "d": d} | task.to_dict() | taught.to_dict()
     about |= {at_test(name): value for name, value in tested.items()}
-    return about, partial(_trial, task, training, d, model=model, deployment=Deployment.from_dict(tested), **options)
+    return about, partial(one_trial, task, taught, d, model=model, deployment=Deployment.from_dict(tested), **options)
 
 
 def _positions(text: str) -> Any:
@@ -189,17 +182,10 @@ def _run(cases: Sequence[Callable[[int], Any]], seeds: list[int], workers: int) 
                 results.append(future.result())
             except BrokenExecutor:  # the other results are still shown
                 results.append(MemoryError("a worker process died, most likely for lack of memory"))
+            except (ValueError, ArithmeticError, MemoryError) as error:
+                results.append(error)
             advance(1)
     return [results[k : k + len(seeds)] for k in range(0, len(results), len(seeds))]
-
-
-def _trial(task: Task, training: Training, d: int, seed: int, **options: Any) -> Any:
-    from ..simulation.simulate import simulate as one_trial
-
-    try:
-        return one_trial(task, training, d, seed, **options)
-    except (ValueError, ArithmeticError, MemoryError) as error:
-        return error
 
 
 def _means(trials: Sequence[Any]) -> dict[str, dict[str, float]]:
