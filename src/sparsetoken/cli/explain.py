@@ -92,7 +92,7 @@ def explain(
     read = given.read(estimator, beside=tokens.columns)
     beside = tokens.beside(read.beside, given.file)
     with given.using_model():
-        explanation = _explained(estimator, read.bags, tokens.of_class, beside)
+        explanation = _Explained(estimator, read.bags, tokens.of_class, beside)
     bag, area = given.bag_column(estimator), explanation.token_auc(read.token_labels)
     table, chosen = explanation.table(bag), tokens.chosen(read.bags.ids, explanation.answers)
 
@@ -112,27 +112,45 @@ def explain(
     deliver(show, [written, (plot, lambda path: explanation.draw(chosen[0], path), "picture")])
 
 
-@dataclass
 class _Explained:
-    """The evidence for a class in each bag: `answer` is the bags' probability or prediction, `classes` None for numbers."""
+    """The evidence for a class in each bag: `answers` is the bags' probability or prediction, `classes` None for numbers."""
 
-    bags: Any
-    names: list[str]
-    classes: Any
-    chosen: Any
-    answers: Any
-    weights: list[Any]
-    scores: list[Any]
-    beside: dict[str, Any]
-
-    def __post_init__(self) -> None:
+    def __init__(self, estimator: Any, bags: Any, wanted: str | None, beside: dict[str, Any]) -> None:
         import numpy as np
 
+        self.bags, self.beside = bags, beside
+        self.classes: Any = getattr(estimator, "classes_", None)
         self.several = self.classes is not None and len(self.classes) > 2
         self.measure = "prediction" if self.classes is None else "probability"
-        self.strongest = [np.argsort(-scores, kind="stable") for scores in self.scores]
-        tokens = np.asarray(self.bags.tokens, dtype=float)
+        self.chosen, self.answers = self._answers(estimator, wanted)
+        weights, scores = estimator.attention_weights(bags), estimator.token_scores(bags)
+        if self.several:
+            weights, scores = ([values[:, k] for values, k in zip(v, self.chosen)] for v in (weights, scores))
+        elif self.chosen[0] == 0:  # evidence against the second class is evidence for the first
+            scores = [-values for values in scores]
+        self.weights, self.scores = weights, scores
+        self.strongest = [np.argsort(-values, kind="stable") for values in scores]
+        tokens = np.asarray(bags.tokens, dtype=float)
         self.mean, self.spread = tokens.mean(axis=0), np.maximum(tokens.std(axis=0), 1e-12)
+        features = getattr(estimator, "feature_names_in_", [f"#{k}" for k in range(estimator.n_features_in_)])
+        self.names = [str(name) for name in features]
+
+    def _answers(self, estimator: Any, wanted: str | None) -> tuple[Any, Any]:
+        """Of each bag the class whose evidence is shown, by its place, and its probability; for numbers the prediction."""
+        import numpy as np
+
+        if self.classes is None:
+            if wanted is not None:
+                raise ValueError("--class goes with a classifier; this model predicts numbers")
+            return np.ones(len(self.bags), dtype=int), estimator.predict(self.bags)
+        probabilities = estimator.predict_proba(self.bags)
+        names = [str(label) for label in self.classes]
+        if wanted is not None and wanted not in names:
+            raise ValueError(f"--class must be one of {', '.join(names)}, got {wanted!r}")
+        chosen = probabilities.argmax(axis=1)
+        if wanted is not None or not self.several:
+            chosen = np.full(len(self.bags), 1 if wanted is None else names.index(wanted))
+        return chosen, probabilities[np.arange(len(self.bags)), chosen]
 
     @property
     def title(self) -> str:
@@ -233,30 +251,3 @@ class _Explained:
             return None
         witness = labels == np.unique(labels)[-1]  # the last one of texts, too
         return None if witness.all() or not witness.any() else area_under_curve(np.concatenate(self.scores), witness)
-
-
-def _explained(estimator: Any, bags: Any, wanted: str | None, beside: dict[str, Any]) -> _Explained:
-    import numpy as np
-
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        if wanted is not None:
-            raise ValueError("--class goes with a classifier; this model predicts numbers")
-        answers, chosen = estimator.predict(bags), np.ones(len(bags), dtype=int)
-    else:
-        probabilities = estimator.predict_proba(bags)
-        names_of_classes = [str(label) for label in classes]
-        if wanted is not None and wanted not in names_of_classes:
-            raise ValueError(f"--class must be one of {', '.join(names_of_classes)}, got {wanted!r}")
-        chosen = probabilities.argmax(axis=1)
-        if wanted is not None or len(names_of_classes) == 2:
-            chosen = np.full(len(bags), 1 if wanted is None else names_of_classes.index(wanted))
-        answers = probabilities[np.arange(len(bags)), chosen]
-    weights, scores = estimator.attention_weights(bags), estimator.token_scores(bags)
-    if classes is not None and len(classes) > 2:
-        weights, scores = ([values[:, k] for values, k in zip(by_class, chosen)] for by_class in (weights, scores))
-    elif chosen[0] == 0:  # evidence against the second class is evidence for the first
-        scores = [-values for values in scores]
-    count = estimator.n_features_in_
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"#{k}" for k in range(count)])]
-    return _Explained(bags, names, classes, chosen, answers, weights, scores, beside)
