@@ -40,8 +40,9 @@ class _Lines:
         self.left_out = 0
         self.here: dict[str, Point] = {}
 
-    def add(self, model: str, name: str, ink: str, most: int = MOST_POINTS) -> None:
+    def add(self, model: str, name: str = "", ink: str = "", most: int = MOST_POINTS) -> None:
         """A model's line; for the Bayes limit, that of message passing too where it differs."""
+        name, ink = name or label(model), ink or colour(model)
 
         def at(total: float) -> Point:
             return point(self.state.task, at_total(self.state.training, total), model, self.quick)
@@ -70,7 +71,7 @@ class _Lines:
         remarks = [remark] if remark else []
         if self.left_out:
             remarks.append(f"{self.left_out} points are left out because they take too long for this page")
-        drawn = figure(
+        return figure(
             title,
             self.traces,
             log_axis("samples α₀ + α₁ = n/d", self.traces[0]["x"]),
@@ -80,16 +81,15 @@ class _Lines:
             finding="" if any(p.failure for p in self.here.values()) else finding,
             shapes=[upright(self.state.samples)],
         )
-        return {**drawn, "left_out": self.left_out}
 
 
 def curves_view(state: State, quick: bool) -> dict[str, Any]:
     """Test error against the total number of samples, the share of D0 kept."""
     lines = _Lines(state, quick)
     for model in MODELS:
-        lines.add(model, label(model), colour(model))
+        lines.add(model)
     if not quick:
-        lines.add("bayes", label("bayes"), colour("bayes"))
+        lines.add("bayes")
     attention, pooled = (lines.here[model].test_error for model in ("attention", "pooled"))
     verdict = "attention has less error than pooling" if attention < pooled else "attention does not beat pooling"
     limit = "" if quick else f"; the Bayes limit is {lines.here['bayes'].test_error:.3g}"
@@ -99,13 +99,13 @@ def curves_view(state: State, quick: bool) -> dict[str, Any]:
 def heads_view(state: State, quick: bool) -> dict[str, Any]:
     """Test error against samples for one, two and four heads, each with a query from a separate share of D0."""
     lines = _Lines(state, quick)
-    lines.add("attention", "one head", colour("attention"))
+    lines.add("attention", "one head")
     if not quick:
         for model, ink in zip(heads_models(state), OTHER_COLOURS):
             lines.add(model, HEADS[model], ink, most=9)
-        lines.add("bayes", label("bayes"), colour("bayes"))
+        lines.add("bayes")
     too_long = f"several heads on bags of more than {LONGEST_BAGS:,} tokens take too long for this page"
-    remark = too_long if state.task.longest > LONGEST_BAGS else ""
+    remark = "" if heads_models(state) else too_long
     finding = "" if quick or remark else _best_heads(lines.here)
     return lines.figure("Test error of one and several attention heads", finding, remark)
 
