@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .console import check_files, echo, echo_list, echo_text, page_width, print_table
+from .console import echo, echo_list, echo_text, page_width, print_table
 from .options import MODULES, STUDIES, Options, command, option, rare
 
 if TYPE_CHECKING:
@@ -187,7 +187,6 @@ def results(
     from ..study.tables import ENDINGS, tidy, write_table
 
     check_writable(out, endings=ENDINGS, make_folder=True)
-    check_files([(out, " ".join(ENDINGS))])
     with Store(store or DEFAULT_STORE, read_only=True) as opened:
         studies = opened.studies()
         if study is not None and study not in studies:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..task import NEUTRAL_FIELDS
 from .console import deliver, echo_text, print_table
 from .options import SEED, THEORY, DrawnFiles, LossOptions, Options, TaskOptions, command, option, rare
-from .values import DISTURBANCES, parse_named
+from .values import parse_named
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def train(
 
 
 def _task_in_words(task: Any) -> str:
-    more = [f", {name.replace('_', ' ')} {getattr(task, name):g}" for name in DISTURBANCES if getattr(task, name, 0)]
+    more = [f", {name.replace('_', ' ')} {getattr(task, name):g}" for name in NEUTRAL_FIELDS if getattr(task, name)]
     return f"L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {task.prevalence:g}" + "".join(more)
 
 
@@ -144,6 +146,7 @@ def _compute(
     from .._core.workers import progress
     from ..simulation.seeds import trial_seeds
     from ..simulation.trajectory import simulate_trajectory
+    from ..theory import UnstableTrainingWarning, trajectory
 
     seeds = trial_seeds(sides.seed, sides.trials) if sides.trials else []
     work = [
@@ -151,9 +154,10 @@ def _compute(
         for k, seed in enumerate(seeds)
     ]
     if sides.theory:
-        work.append(("theory", partial(_limit, problem, accuracy=sides.accuracy, **options)))
+        work.append(("theory", partial(trajectory, *problem, accuracy=sides.accuracy, **options)))
     results, failures = {}, []
-    with progress() as bars:
+    with progress() as bars, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableTrainingWarning)  # `_answer` reports it
         advance = bars("training", len(work))
         for name, compute in work:
             try:
@@ -165,16 +169,6 @@ def _compute(
             advance(1)
     exact = results.pop("theory", None)
     return exact, list(results.values()), failures
-
-
-def _limit(problem: tuple[Any, Any, Any], **options: Any) -> Any:
-    import warnings
-
-    from ..theory import UnstableTrainingWarning, trajectory
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableTrainingWarning)  # `_answer` reports it
-        return trajectory(*problem, **options)
 
 
 def _shown(steps: int) -> list[int]:

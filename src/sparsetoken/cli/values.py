@@ -12,6 +12,7 @@ import numpy as np
 
 from .._core.validation import real_number
 from ..distributions import number_or_distribution
+from ..task import NEUTRAL_FIELDS
 
 if TYPE_CHECKING:
     from ..laws.signals import Signals
@@ -140,18 +141,17 @@ HEADINGS = {
     "bias": "b",
     "capacity": "capacity α*",
 }
-# Fields that titles show only where they are not zero.
-DISTURBANCES = ("label_noise", "contamination", "correlation", "equal_samples")
+# Fields that titles show only where they are something else.
+USUALLY = {**NEUTRAL_FIELDS, "equal_samples": False, "query_by": "steps"}
 
 
 def settings_in_words(values: Mapping[str, Any], signals: Signals | None, more: Sequence[str] = ()) -> str:
     """What all rows of a table share, `length 10, strength 5`: the values and more words, the signals, what the test has."""
     tested = {name.removeprefix("test_"): value for name, value in values.items() if name.startswith("test_")}
-    usual = {"query_by": "steps"}
     trained = {
         name: value
         for name, value in values.items()
-        if not name.startswith("test_") and (value or name not in DISTURBANCES) and usual.get(name) != value
+        if not name.startswith("test_") and (name not in USUALLY or value != USUALLY[name])
     }
     title = ", ".join([*_listed(trained), *more])
     if signals is not None:
