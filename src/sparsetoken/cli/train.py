@@ -130,10 +130,8 @@ def read_stages(path: Path) -> list[Any]:
 
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     if set(plain) != {"stage"} or not isinstance(plain["stage"], list):
         raise ValueError(f"{path} must hold tables [[stage]] and nothing else")
     return list(as_stages(plain["stage"]))

@@ -27,7 +27,7 @@ def refined(
     logarithmic: bool = True,
     whole: bool = False,
 ) -> dict[float, _Value]:
-    """A line's values at `places` that are not None, in the order of x, and more where its `height` bends.
+    """A line's values at `places` that are not None, in the order of x, and, up to `most`, others where its `height` bends.
 
     Heights are shares of the plot, several for a value of several lines; a bend is a point 0.4 % off its neighbours' line.
     """
@@ -50,7 +50,7 @@ def refined(
         for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(points[x]) for x in xs]).T):
             middle = math.sqrt(xs[a] * xs[b]) if logarithmic else (xs[a] + xs[b]) / 2
             middles.append(round(middle) if whole else float(f"{middle:.6g}"))
-        more = added(middles[: most - len(points)])
+        more = added(middles[: max(most - len(points), 0)])
     return dict(sorted(points.items()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
 from ..theory import alignment
 from ..training import Training
 from ..trajectories import Trajectory
-from .drawing import MOST_POINTS, axis, error_axis, figure, finite, line, log_axis, refined, upright
+from .drawing import MOST_POINTS, axis, error_axis, figure, line, log_axis, refined, upright
 from .fields import BAG_MODELS, LEAST, MODELS, State
 from .forecasts import Point, descent_curve, point
 
@@ -53,7 +54,7 @@ class _Lines:
         total = self.state.samples
         # The state's own point first, then more samples, then fewer.
         totals = [total, *(float(f"{total * 2.0**step:.6g}") for step in (1, 2, 3, -1, -2, -3))]
-        points = refined(at, totals, height, most=len(totals) if self.quick else most)
+        points = refined(at, totals, height, most=0 if self.quick else most)
         self.left_out += sum(total not in points for total in totals)
         self.failures += [p.failure for p in points.values() if p.failure]
         self.here[model] = points[totals[0]]
@@ -153,18 +154,15 @@ def training_view(state: State, quick: bool) -> dict[str, Any]:
     """Errors over the steps of descent on all samples, beside staged training (alone in the quick answer) and Bayes limit."""
     steps, result = state.descent.steps, None if quick else curve_of(state)
     curve = None if isinstance(result, str) else result
-    looks = {
-        "attention": (STAGED, "staged", REFERENCE, "dash"),
-        "bayes": (label("bayes"), "bayes", colour("bayes"), "solid"),
-    }
-    levels = {model: point(state.task, state.training, model, quick) for model in ("attention", *["bayes"][quick:])}
     failures = [result] if isinstance(result, str) else []
-    failures += [f"{looks[model][0]}: {level.failure}" for model, level in levels.items() if level.failure]
-    lines = [
-        line(name, [0, steps], [levels[model].test_error or np.nan] * 2, ink, meta, dash=dash)
-        for model, (name, meta, ink, dash) in looks.items()
-        if model in levels
-    ]
+    staged = "attention", STAGED, "staged", REFERENCE, "dash"
+    limit = "bayes", label("bayes"), "bayes", colour("bayes"), "solid"
+    levels, lines = [], []
+    for model, name, meta, ink, dash in [staged] if quick else [staged, limit]:
+        level = point(state.task, state.training, model, quick)
+        failures += [f"{name}: {level.failure}"] if level.failure else []
+        lines.append(line(name, [0, steps], [level.test_error or np.nan] * 2, ink, meta, dash=dash))
+        levels.append(level.test_error)
     return figure(
         f"Training step by step: {BAG_MODELS[state.descent.model]}",
         [*([] if curve is None else _steps(state, curve)), *lines],
@@ -237,9 +235,9 @@ def _remarks(state: State, curve: Trajectory | None, quick: bool) -> list[str]:
     return remarks
 
 
-def _shown_errors(curve: Trajectory | None, levels: dict[str, Point]) -> list[float]:
+def _shown_errors(curve: Trajectory | None, levels: Sequence[float]) -> list[float]:
     """Test errors, and training errors as far as a tenth of the least of them."""
-    errors = [e for e in (finite(level.test_error) for level in levels.values()) if e]
+    errors = [e for e in levels if e > 0]
     if curve is None:
         return errors
     errors += curve.test_error[curve.test_error > 0].tolist()

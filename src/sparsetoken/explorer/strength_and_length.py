@@ -66,9 +66,8 @@ def _line(state: State, method: str, place: int, quick: bool, failures: list[str
     lengths = [length for length in LENGTHS if length > state.task.mean_sparsity]
     if method in LATER:
         lengths = lengths[1::2]
-    strengths = refined(
-        at, lengths, _height, most=len(lengths) if quick or method in LATER else MOST_POINTS, whole=True
-    )
+    most = 0 if quick or method in LATER else MOST_POINTS
+    strengths = refined(at, lengths, _height, most=most, whole=True)
     shown = [value if 0 < value < math.inf else math.nan for value in strengths.values()]
     return line(label(method.removeprefix("trained:")), [*strengths], shown, colour(method, place), method)
 
@@ -120,7 +119,7 @@ def lengths_view(state: State, quick: bool) -> dict[str, Any]:
     def at(length: float) -> dict[str, float] | None:
         return attempt(lambda: tested_at(state.task, state.training, int(length), quick), failures)
 
-    most = len(lengths) if quick else 21
+    most = 0 if quick else 21
     rows = refined(at, lengths, lambda row: row["test_error"] + row["sensitivity"], most=most, whole=True)
     shown = (
         ("test_error", "test error", colour("attention"), "solid"),
@@ -128,17 +127,18 @@ def lengths_view(state: State, quick: bool) -> dict[str, Any]:
         ("auc", "AUC", OTHER_COLOURS[0], "solid"),
         ("sensitivity", "sensitivity", OTHER_COLOURS[1], "solid"),
     )
+    lines = [
+        line(heading, [*rows], [row[name] for row in rows.values()], ink, name, dash=dash)
+        for name, heading, ink, dash in shown
+    ]
     finding = ""
     if len(rows) > 1:
-        first, last = (row["test_error"] for row in (rows[min(rows)], rows[max(rows)]))
-        finding = f"Here the error goes from {first:.3g} to {last:.3g}"
-        finding += f", to {rows[max(rows)]['threshold_error']:.3g} with a refitted threshold."
+        first, *_, last = rows.values()
+        finding = f"Here the error goes from {first['test_error']:.3g} to {last['test_error']:.3g}"
+        finding += f", to {last['threshold_error']:.3g} with a refitted threshold."
     return figure(
         f"Attention trained at L = {here}, tested on longer bags",
-        [
-            line(heading, [*rows], [row[name] for row in rows.values()], ink, name, dash=dash)
-            for name, heading, ink, dash in shown
-        ],
+        lines,
         log_axis("tokens per bag at test time", lengths),
         axis("share of bags", range=[-0.02, 1.02]),
         failures=failures,
@@ -161,7 +161,7 @@ def capacity_view(state: State, quick: bool) -> dict[str, Any]:
         def height(capacity: Capacity) -> float:
             return float(np.log10(capacity.alpha)) / 2 if np.isfinite(capacity.alpha) else np.nan
 
-        capacities = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
+        capacities = refined(at, strengths, height, most=0 if quick else 21, logarithmic=False)
         alphas, errors = ([getattr(c, name) for c in capacities.values()] for name in ("alpha", "standard_error"))
         traces.append(line(label(model), [*capacities], alphas, colour(model), model, errors=errors))
         never += float("inf") in alphas
