@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import typer
 
 from ..bags.segments import spread_of
+from ..estimators.learners import DECIMALS, inferred_task
 from .console import echo
 from .options import Options, option, rare
 
@@ -145,8 +146,6 @@ class BagsForModel(BagOptions):
 
 def is_regression(task: str, labels: Any) -> bool:
     """Whether to predict numbers; an inference that could surprise is reported on standard error."""
-    from ..estimators.learners import DECIMALS, inferred_task
-
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
     inferred, why = inferred_task(labels)

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .._core.files import write_bytes
+from .._core.files import check_apart, check_ending, check_writable, write_bytes
+from .._core.imports import require
 
 # Replacements for the special characters of our texts on terminals without them; any other becomes a question mark.
 _SPELLED = {
@@ -75,8 +76,6 @@ def check_files(
     outputs: Iterable[tuple[Path | None, str]], inputs: Iterable[Any] = (), picture: Path | None = None
 ) -> None:
     """Check before the work that files, each with the endings it may have, can be written and replace no other or an input."""
-    from .._core.files import check_apart, check_ending, check_writable
-    from .._core.imports import require
     from ..plotting.show import ENDINGS
 
     outputs = list(outputs)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import sys
 from pathlib import Path
 from typing import Any
 
+from .._core.imports import EXTRAS, present
 from .._core.workers import THREAD_VARIABLES
 from . import CHOSEN_THREADS
 from .console import echo
@@ -37,8 +41,6 @@ def doctor(
     """
     facts = examine()
     if json_output:
-        import json
-
         echo(json.dumps(facts, indent=1))
     else:
         echo("\n".join(f"problem: {line}" for line in facts["problems"]) or "nothing is missing")
@@ -53,11 +55,7 @@ def doctor(
 
 def examine() -> dict[str, Any]:
     """The facts by heading, each a mapping of text to text, and the list `problems`."""
-    import platform
-    import sys
-
     from .. import __version__
-    from .._core.imports import EXTRAS, present
 
     problems: list[str] = []
     return {

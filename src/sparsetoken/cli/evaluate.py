@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._core.validation import whole_number
+from .._core.workers import progress
+from ..estimators.learners import MAJORITY, chosen_learners, chosen_regressors
 from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import OWN_BAGS, SEED, DrawnFiles, command, option
@@ -30,8 +33,6 @@ def evaluate(
 
     Example: sparsetoken evaluate bags.csv --folds 5 --repeats 2 -m bag-classifier -m "mean-pool LR"
     """
-    from .._core.validation import whole_number
-
     files.check((given.file, given.labels))
     whole_number("seed", seed, 0)
     read = given.read_from(given.file)
@@ -77,7 +78,6 @@ def _table(results: list[Any], measures: Mapping[str, str]) -> tuple[list[str], 
 def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int], numbers: bool) -> list[Any]:
     from ..estimators.evaluation import evaluate as cross_validate
     from ..estimators.evaluation import evaluate_regression, regression_splits, stratified_splits
-    from ..estimators.learners import chosen_learners, chosen_regressors
 
     steps: Iterator[Any]
     makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
@@ -104,8 +104,6 @@ def _prepared(given: LabelledBags, positive: Any, name: str, make: Callable[[], 
 
 def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
     """The results among an evaluation's steps, of which a fit is None; a learner of over a minute is announced."""
-    from .._core.workers import progress
-
     results: list[Any] = []
     with progress() as add:
         advance, begun, first = add("cross-validating", learners * fits), time.monotonic(), True
@@ -142,8 +140,6 @@ def _draw(results: list[Any], title: str, path: Path, measures: Mapping[str, str
 
 def verdict_in_words(results: Sequence[Any]) -> list[str]:
     """The conclusion of a comparison of learners, the best first; by accuracy for classes, by R² for numbers."""
-    from ..estimators.learners import MAJORITY
-
     learners = [e for e in results if e.learner != MAJORITY]
     if not learners:
         return []

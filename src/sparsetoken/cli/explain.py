@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from .._core.validation import whole_number
 from .bag_files import TABLES, BagsForModel, id_column
 from .console import check_files, deliver, echo, echo_text, fits, print_table
 from .options import OWN_BAGS, Options, command, option
@@ -38,8 +41,6 @@ class TokenOptions(Options):
 
     def beside(self, read: Mapping[str, Any], file: Path) -> dict[str, Any]:
         """The tokens' names, and their places x and y, as far as they are asked for, from the columns that the file had."""
-        import numpy as np
-
         for name in self.columns:
             if name not in read:
                 raise ValueError(f"{file} has no column {name!r} to show, or some of its tokens were left out")
@@ -56,8 +57,6 @@ class TokenOptions(Options):
 
     def chosen(self, ids: Any, answers: Any) -> list[int]:
         """The bags to show: those named, else the likeliest ones."""
-        import numpy as np
-
         if not self.only:
             return np.argsort(-answers, kind="stable")[: self.bags].tolist()
         names = [str(name) for name in ids]
@@ -79,7 +78,6 @@ def explain(
 
     Example: sparsetoken explain model.skops bags.csv --top 5 --plot bag.png
     """
-    from .._core.validation import whole_number
     from ..estimators.persistence import load_model
     from ..study.tables import write_table
 
@@ -116,8 +114,6 @@ class _Explained:
     """The evidence for a class in each bag: `answers` is the bags' probability or prediction, `classes` None for numbers."""
 
     def __init__(self, estimator: Any, bags: Any, wanted: str | None, beside: dict[str, Any]) -> None:
-        import numpy as np
-
         self.bags, self.beside = bags, beside
         self.classes: Any = getattr(estimator, "classes_", None)
         self.several = self.classes is not None and len(self.classes) > 2
@@ -137,8 +133,6 @@ class _Explained:
 
     def _answers(self, estimator: Any, wanted: str | None) -> tuple[Any, Any]:
         """Of each bag the class whose evidence is shown, by its place, and its probability; for numbers the prediction."""
-        import numpy as np
-
         if self.classes is None:
             if wanted is not None:
                 raise ValueError("--class goes with a classifier; this model predicts numbers")
@@ -169,8 +163,6 @@ class _Explained:
 
     def answer(self, top: int) -> str:
         """How much of the attention the strongest tokens have, and by which features they stand out."""
-        import numpy as np
-
         share = np.mean([weights[best[:top]].sum() for weights, best in zip(self.weights, self.strongest)])
         likely = np.argsort(-self.answers, kind="stable")[: max(1, len(self.answers) // 4)]
         features = ", ".join(
@@ -184,8 +176,6 @@ class _Explained:
 
     def draw(self, i: int, path: Path) -> None:
         """A picture of one bag: at the tokens' places where these are known."""
-        import numpy as np
-
         from ..estimators.displays import AttentionDisplay
         from ..plotting.show import write_picture
 
@@ -220,14 +210,11 @@ class _Explained:
         return (self.bags[i][j] - self.mean) / self.spread
 
     def _features(self, deviations: Any) -> list[str]:
-        import numpy as np
-
         farthest = np.argsort(-np.abs(deviations), kind="stable")[:_FEATURES]
         return [f"{self.names[k]} {deviations[k]:+.1f}" for k in farthest]
 
     def table(self, bag: str) -> Any:
         """Weights and scores of all tokens."""
-        import numpy as np
         import pandas as pd
 
         lengths = self.bags.lengths
@@ -243,8 +230,6 @@ class _Explained:
 
     def token_auc(self, labels: Any) -> float | None:
         """AUC of the scores against labels of tokens, where there are such labels and the second class is explained."""
-        import numpy as np
-
         from ..estimators.calibration import area_under_curve
 
         if labels is None or self.several or self.chosen[0] != 1:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._core.validation import as_float, whole_number
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
 from .bag_files import TABLES, BagsForModel, ClusterOptions, LabelledBags, id_column, in_words, is_regression
@@ -214,7 +216,6 @@ def _classes(estimator: Any, probability: Any) -> dict[str, Any]:
 
 
 def _score_of_classes(estimator: Any, probability: Any, guess: Any, labels: Any) -> list[str]:
-    import numpy as np
     from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
     if labels is None:
@@ -239,8 +240,6 @@ def _score_of_classes(estimator: Any, probability: Any, guess: Any, labels: Any)
 
 
 def _score_of_numbers(predicted: Any, labels: Any) -> list[str]:
-    import numpy as np
-
     if labels is None or labels.dtype.kind not in "iuf" or not np.var(labels) > 0:
         return []
     squares, size = np.mean((predicted - labels) ** 2), np.mean(np.abs(predicted - labels))

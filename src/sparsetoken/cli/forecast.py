@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
+import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._core.imports import require
+from .._core.workers import progress
+from ..task import Task, Tokens
+from ..training import Training
 from .console import deliver, echo, echo_text, print_table
 from .options import THEORY, DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, command, option
 from .values import OptionGrid, at_test, cell, columns_of, failure_in_words, line_per_row, of_signals, settings_in_words
-
-if TYPE_CHECKING:
-    from ..task import Task
-    from ..training import Training
 
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
 
@@ -43,7 +47,6 @@ def forecast(
     """
     from ..classifiers import FORECAST
     from ..plotting.show import write_picture
-    from ..task import Tokens
     from ..theory.sweep import ForecastGrid
 
     files.check((signals.signals,))
@@ -86,7 +89,6 @@ def forecast(
 def _compute(
     task: Task, training: Training, models: list[str], trained: Any, tested: Any, options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    from .._core.workers import progress
     from ..deployment import Deployment
     from ..theory.sweep import forecast_grid
 
@@ -134,13 +136,7 @@ def explore(
 
     Example: sparsetoken explore --port 8060 --no-browser
     """
-    import os
-    import sys
-    import threading
-    import warnings
     import webbrowser
-
-    from .._core.imports import require
 
     require("explorer")
     from ..explorer import make_server, warm_up

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 import typer
 from typer.models import OptionInfo
 
-from ..task import Task
+from .._core.user_code import share_source
+from ..task import Task, Tokens
 from ..training import Training
 from . import app
 from .console import check_files, write_csv, write_json
@@ -21,7 +22,6 @@ from .values import DISTRIBUTED, number, parse_values, read_array, reads_array
 
 if TYPE_CHECKING:
     from ..laws.signals import Signals
-    from ..task import Tokens
 
 
 # Groups of commands in the help.
@@ -124,8 +124,6 @@ class TaskOptions(Options):
 
 def _execute(files: list[Path]) -> list[Path]:
     """Execute the user's files before the command's other options are read; worker processes do the same."""
-    from .._core.user_code import share_source
-
     for file in files:
         if not file.is_file():
             raise ValueError(f"--module {file} does not exist")
@@ -263,8 +261,6 @@ class NoiseOptions(Options):
 
     def read(self, signals: Signals | None) -> Tokens:
         """The tokens that the options describe."""
-        from ..task import Tokens
-
         covariance: Any = self.covariance
         if covariance is not None and reads_array(covariance):
             covariance = read_array("covariance", covariance)

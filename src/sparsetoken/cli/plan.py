@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from .._core.validation import real_number
 from .bag_files import LabelledOptions
 from .console import deliver, echo_text, stages
 from .options import OWN_BAGS, JsonFile, LossOptions, Options, TaskOptions, command, option, rare
@@ -33,7 +34,6 @@ class OwnBags(LabelledOptions):
 
     def plan(self, **wanted: Any) -> Any:
         """The plan for the bags of the file."""
-        from .._core.validation import real_number
         from ..bags.forms import checked_treatment
         from ..planning import plan_for_bags
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from .._core.validation import whole_number
+from .._core.workers import progress
+from ..task import Positions
 from .console import deliver, echo_text, print_table
 from .options import (
     SEED,
@@ -79,7 +82,6 @@ def simulate(
 
     Example: sparsetoken simulate -m all -d 500 --alpha1 1,2,4
     """
-    from .._core.validation import whole_number
     from ..classifiers import SIMULATED
     from ..simulation.seeds import trial_seeds
     from ..simulation.token_source import token_source
@@ -140,7 +142,6 @@ def _case(
     values: Mapping[str, Any], model: str, positions: Any, training: TrainingOptions, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Callable[[int], Any]]:
     """What one combination of values is called, and what computes a trial of it from a seed."""
-    from .._core.validation import whole_number
     from ..deployment import Deployment
     from ..simulation.simulate import simulate as one_trial
 
@@ -153,8 +154,6 @@ def _case(
 
 
 def _positions(text: str) -> Any:
-    from ..task import Positions
-
     listed: Any
     name, _, numbers = text.partition(":")
     if not numbers:
@@ -170,7 +169,6 @@ def _run(cases: Sequence[Callable[[int], Any]], seeds: list[int], workers: int) 
     """Results case by case, trial by trial; in the place of one that failed, its error."""
     from concurrent.futures import BrokenExecutor
 
-    from .._core.workers import progress
     from ..study.executor import open_executor
 
     results: list = []

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .._core.files import check_writable
+from .._core.imports import require
+from ..task import Task
+from ..training import Training
 from .console import echo, echo_list, echo_text, page_width, print_table
 from .options import MODULES, STUDIES, Options, command, option, rare
 
@@ -129,8 +134,6 @@ def studies(
             row[f"{size} CPU s"] = study.cost.get(size)
         rows.append(row)
     if json_output:
-        import json
-
         echo(json.dumps(rows, indent=1))
         return
     times = {row["study"]: ", ".join(f"{size} {_duration(row[f'{size} CPU s'])}" for size in SIZES) for row in rows}
@@ -141,12 +144,9 @@ def studies(
 
 def _print_kinds(json_output: bool) -> None:
     """The kinds of trial with their arguments (fields of task and training listed once) and columns."""
-    import json
     from dataclasses import fields
 
     from ..study.kind_registry import all_kinds
-    from ..task import Task
-    from ..training import Training
 
     flat = {"task": [f.name for f in fields(Task)], "training": [f.name for f in fields(Training)]}
     rows: dict[str, dict[str, Any]] = {}
@@ -182,7 +182,6 @@ def results(
 
     Example: sparsetoken results --study mine --out trials.csv
     """
-    from .._core.files import check_writable
     from ..study.store import DEFAULT_STORE, Store
     from ..study.tables import ENDINGS, tidy, write_table
 
@@ -217,8 +216,6 @@ def results(
 
 def _run(chosen: list[Study], size: str, title: str, selection: list[str], options: RunOptions) -> int:
     """Run and report: to `report`, else beside the store, where each selection but the default has a folder named after it."""
-    from .._core.files import check_writable
-    from .._core.imports import require
     from ..paper.reproduce import run_studies, write_report
     from ..study.executor import open_executor
     from ..study.store import DEFAULT_STORE, Store

@@ -10,6 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from .._core.validation import real_number, whole_number
+from .._core.workers import progress
 from ..task import NEUTRAL_FIELDS
 from .console import deliver, echo_text, print_table
 from .options import SEED, THEORY, DrawnFiles, LossOptions, Options, TaskOptions, command, option, rare
@@ -58,8 +62,6 @@ class TheoryAndRuns(Options):
 
     def check(self) -> None:
         """Refuse numbers that make no sense."""
-        from .._core.validation import real_number, whole_number
-
         real_number("accuracy", self.accuracy, 0.0, open_low=True)
         if not whole_number("trials", self.trials, 0) and not self.theory:
             raise ValueError("trials must be at least 1 without the theory")
@@ -141,7 +143,6 @@ def _compute(
     problem: tuple[Any, Any, Any], options: Mapping[str, Any], sides: TheoryAndRuns
 ) -> tuple[Any, list[Any], list[str]]:
     """The limit (or None), the simulated runs, which come first and report their errors at once, and what failed in words."""
-    from .._core.workers import progress
     from ..simulation.seeds import trial_seeds
     from ..simulation.trajectory import simulate_trajectory
     from ..theory import UnstableTrainingWarning, trajectory
@@ -245,8 +246,6 @@ def _lines(exact: Any, runs: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
-    import numpy as np
-
     from .._core.averages import standard_error
     from ..plotting.show import axes_for, legend_above, write_picture
     from ..plotting.style import TEST_ERROR, TRAINING_ERROR
