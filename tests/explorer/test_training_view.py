@@ -101,7 +101,7 @@ def run_of(errors, **details):
 def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     def remark(errors, start, **details):
         curve = run_of(errors, **details)
-        monkeypatch.setattr("sparsetoken.explorer.samples_and_steps.descent_curve", lambda *_, **__: curve)
+        monkeypatch.setattr("sparsetoken.explorer.training.descent_curve", lambda *_, **__: curve)
         return answers.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), quick=False)[
             "remark"
         ]

@@ -11,21 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..plotting.style import label
+from .curves import HEADS, alignment_view, curves_view, heads_models, heads_view
 from .drawing import describe, differences, finite, value_of
 from .fields import MODELS, State, descent_fields
 from .forecasts import REFUSALS, REPLICATES, Point, Superseded, bags_for, point, still_wanted, wanted_while, words_of
 from .maps import axis_values, bag_view, phase_view
-from .samples_and_steps import (
-    HEADS,
-    STAGED,
-    alignment_view,
-    curves_view,
-    heads_models,
-    heads_view,
-    training_rows,
-    training_view,
-)
 from .strength_and_length import capacity_view, lengths_view, methods_of, needed_view, target_of
+from .training import STAGED, training_rows, training_view
 
 _VIEWS = {
     "curves": curves_view,

@@ -14,9 +14,9 @@ from ..simulation.simulate import simulate
 from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
+from .curves import at_total
 from .fields import MODELS, State
 from .forecasts import REFUSALS, words_of
-from .samples_and_steps import at_total
 
 _AT_WORK = ThreadPoolExecutor(2, thread_name_prefix="simulation")
 
