@@ -1,14 +1,14 @@
-"""What a figure shows, apart from how it is drawn: panels with layers, rendered by Matplotlib and by Plotly alike."""
+"""What a figure shows, apart from how it is drawn: panels, their layers, and layers made from tables of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.averages import summarise
+from .._core.averages import extrapolate, summarise
 from .style import REFERENCE, colour, label, marker
 
 if TYPE_CHECKING:
@@ -189,3 +189,47 @@ def grid_of(table: pd.DataFrame, x: str, y: str, z: str) -> tuple[np.ndarray, np
     """Axes and matrix of a map."""
     matrix = table.pivot_table(index=y, columns=x, values=z, sort=True)
     return matrix.columns.to_numpy(float), matrix.index.to_numpy(float), matrix.to_numpy(float)
+
+
+def largest(table: Any) -> Any:
+    """The rows of the largest dimension."""
+    return table[table["d"] == table["d"].max()]
+
+
+def spots(table: Any, x: str, y: str, name: str, shade: str, mark: str = "circle", *, limit: bool = False) -> Points:
+    """Simulated points: means at the largest dimension or, with `limit`, extrapolated to d → ∞."""
+    rows = extrapolate(table, [x], y) if limit else summarise(largest(table), x, y)
+    title = f"{f'{name}: ' if name else ''}simulated{', d → ∞' if limit else ''}"
+    return Points(rows[x], rows["limit" if limit else "mean"], rows["error"], title, shade, mark)
+
+
+def overlay(
+    pair: Iterable[Any], x: str, y: str, name: str, shade: str | None = None, *, limit: bool = False
+) -> list[Layer]:
+    """A theory's curve and the simulated points on it (two tables), in the colour of the classifier `name` or as given."""
+    theory, simulated = pair
+    line, ink, mark = theory.sort_values(x), shade or colour(name), "circle" if shade else marker(name)
+    drawn = Line(line[x], line[y], f"{name}: theory" if name else "theory", ink)
+    return [drawn, spots(simulated, x, y, name, ink, mark, limit=limit)]
+
+
+def by_model(theory: Any, simulated: Any, x: str, y: str, limit: bool = False) -> list[Layer]:
+    """Theory and simulation of every classifier that the theory has."""
+    parts = {m: [table[table["model"] == m] for table in (theory, simulated)] for m in theory["model"].unique()}
+    return [layer for model, pair in parts.items() for layer in overlay(pair, x, y, model, limit=limit)]
+
+
+def estimates(found: Mapping[Any, Any], name: str, shade: str, mark: str = "circle") -> Points:
+    """Values with their errors (`ValueWithError`), by place, as points."""
+    values, errors = [v.value for v in found.values()], [v.error for v in found.values()]
+    return Points(np.array(list(found), float), values, errors, name, shade, mark)
+
+
+def curve(found: Mapping[Any, Any], name: str, shade: str, dash: str = "solid") -> Line:
+    """Values (`ValueWithError`) by place as a line, without their errors."""
+    return Line(sorted(found), [found[place].value for place in sorted(found)], name, shade, dash)
+
+
+def level(value: float, ends: Sequence[float], name: str, shade: str, dash: str = "dash") -> Line:
+    """A horizontal line between two ends."""
+    return Line([float(min(ends)), float(max(ends))], [float(value)] * 2, name, shade, dash)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.averages import extrapolate, summarise
-from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
+from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of, largest, overlay
 from ...plotting.style import AXES, INK, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import (
@@ -27,7 +27,6 @@ from ...study.criteria import (
 from ...study.study import Grid, sized
 from ..stated_results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 from .common import Resolution, both, listed, ordered, pair, provided, study
-from .figures import largest, overlay
 
 
 @sized(quick=([2000, 4000], 20), full=([10000, 20000], 50))

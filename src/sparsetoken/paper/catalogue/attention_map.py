@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..._core.averages import extrapolate, summarise
-from ...plotting.panels import Histogram, Layer, Line, Panel, Points
-from ...plotting.style import AXES, colour
+from ...plotting.panels import Histogram, Layer, Line, Panel, Points, largest, level, overlay, spots
+from ...plotting.style import AXES, REFERENCE, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, sized
 from ..stated_results import ALIGNMENT, TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, both, decided, exact, listed, ordered, pair, power_law, study
-from .figures import GREY, largest, level, overlay, spots
 
 SHARPNESS = 2.0
 STARVED, FED, SHOWN = 0.05, 2.0, 8.0  # α₀ of the errors, and of the law that is drawn and judged
@@ -146,8 +145,8 @@ def draw(tables: Tables) -> list[Panel]:
     orange = colour("attention")
     masses: list[Layer] = [
         *overlay((line, seen), "alpha0", "mass", "positive bags", orange, limit=True),
-        Line(line["alpha0"], line["uniform"], "before training, R/L", GREY, "dash"),
-        spots(seen, "alpha0", "negative_mass", "negative bags", GREY, "square", limit=True),
+        Line(line["alpha0"], line["uniform"], "before training, R/L", REFERENCE, "dash"),
+        spots(seen, "alpha0", "negative_mass", "negative bags", REFERENCE, "square", limit=True),
     ]
     law, shown = (select(tables[name], {"alpha0": SHOWN}) for name in ("predicted", "simulated"))
     bins, means = law["bin"].nunique(), summarise(largest(shown), "bin", "share").sort_values("bin")

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ..._core.averages import summarise
-from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import AXES, OTHER_COLOURS, colour, marker, plain_number
+from ...plotting.panels import Layer, Line, Panel, Points, Rule, estimates, level, overlay
+from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour, marker, plain_number
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
     ValueWithError,
@@ -27,7 +27,6 @@ from ...study.criteria import (
 from ...study.study import Grid, sized
 from ..stated_results import CAPACITY, TEST_ERROR, checked, stated_of
 from .common import ALIKE, MODELS, OURS, Resolution, decided, exact, listed, ordered, pair, power_law, provided, study
-from .figures import GREY, estimates, level, overlay
 
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
 OVER_CAPACITY = "samples over predicted capacity, α/α*"
@@ -341,7 +340,7 @@ def draw_query_capacity(tables: Tables) -> list[Panel]:
     ]
     trained: list[Layer] = [
         Line(staged["alpha"], staged["capacity"], "capacity α*, trained query", orange),
-        Line(staged["alpha"], staged["alpha1"], "samples of the readout, α₁", GREY, "dash"),
+        Line(staged["alpha"], staged["alpha1"], "samples of the readout, α₁", REFERENCE, "dash"),
     ]
     return [
         Panel("Capacity against alignment (k = 2)", AXES["cosine"], "capacity α*", layers),
@@ -503,7 +502,7 @@ def draw_transition(tables: Tables) -> list[Panel]:
         error = part["error"] * part["scaled"] / part["width"]
         width.append(Points(part["size"], part["scaled"], error, str(model), colour(model), marker(model)))
     ends = np.array([found["size"].min(), found["size"].max()])
-    width.append(Line(ends, ends**-0.5, "d^(−1/2)", GREY, "dash"))
+    width.append(Line(ends, ends**-0.5, "d^(−1/2)", REFERENCE, "dash"))
     across = ("d (over its mean)", "scatter of the last separable α (over its mean)")
     return [
         Panel("Training loss at falling ridge", OVER_CAPACITY, AXES["train_loss"], losses, logy=True),

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Panel, Points
-from ...plotting.style import AXES, OTHER_COLOURS
+from ...plotting.panels import Layer, Panel, Points, largest, level, overlay
+from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import means_of, select
 from ...study.study import Grid, sized
 from .common import MODES, OURS, Resolution, decided, exact, listed, ordered, pair, provided, study
-from .figures import GREY, largest, level, overlay
 
 NAMES = {mode: name for mode, (_, name, _) in MODES.items()} | {"tuned": "plain steps at their best rates"}
 LOSSES = ["logistic", "square"]  # of a first step that is too long
@@ -161,7 +160,7 @@ def draw(tables: Tables) -> list[Panel]:
     cosines: list[Layer] = []
     for mode, (_, name, shade) in MODES.items():
         cosines += overlay((tables[f"{mode}_predicted"], tables[mode]), "prevalence", "cosine_q", name, shade)
-    errors: list[Layer] = [level(0.0, [0.0, 0.5], "as good as centred residuals", GREY)]
+    errors: list[Layer] = [level(0.0, [0.0, 0.5], "as good as centred residuals", REFERENCE)]
     for other, shade in zip(("plain", "tuned"), OTHER_COLOURS[1::2]):
         rows = gains(tables, other)
         errors.append(Points(rows["test_error"], rows["gain"], None, NAMES[other], shade))

@@ -168,3 +168,13 @@ def listed(values: Mapping[Any, Any], name: str = "") -> str:
 def sharp(length: Any) -> Any:
     """sqrt(2 log L): the size of the largest noise score, and the sharpness that grows with it."""
     return np.sqrt(2 * np.log(length))
+
+
+def first_crossing(x: Any, gap: Any) -> float:
+    """Where a gap that is given at points x first falls to zero, by linear interpolation; nan where it does not."""
+    x, gap = np.asarray(x, float), np.asarray(gap, float)
+    at = np.flatnonzero((gap[:-1] > 0) & (gap[1:] <= 0))
+    if not len(at):
+        return float("nan")
+    i = at[0]
+    return float(x[i] + (x[i + 1] - x[i]) * gap[i] / (gap[i] - gap[i + 1]))

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...plotting.panels import Layer, Line, Panel, Rule
+from ...plotting.panels import Layer, Line, Panel, Rule, by_model, largest, level, spots
 from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
 from ...study.study import Grid, sized
 from ..stated_results import MISALIGNED, TEST_ERROR, checked, stated_of
-from .common import ALIKE, MODELS, OURS, TEN_TOKENS, decided, exact, listed, ordered, pair, study
-from .figures import by_model, first_crossing, largest, level, spots
+from .common import ALIKE, MODELS, OURS, TEN_TOKENS, decided, exact, first_crossing, listed, ordered, pair, study
 
 SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.
@@ -181,7 +180,7 @@ def draw_positions(tables: Tables) -> list[Panel]:
     theory, panels = placed(tables), []
     for kind, title in POSITIONS.items():
         line, runs = (select(table, {"positions": kind}) for table in (theory, tables["simulated"]))
-        layers = by_model(line, runs, "alpha1", "test_error", ("attention", "vectorized"))
+        layers = by_model(line, runs, "alpha1", "test_error")
         panels.append(Panel(title, AXES["alpha1"], AXES["test_error"], layers, logx=True, logy=True))
     return panels
 

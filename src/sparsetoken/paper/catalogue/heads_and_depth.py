@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.panels import Layer, Line, Panel, Points, estimates
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
 from ...study.study import Grid
 from . import self_attention
 from .common import OPEN, THEORY_DEGREES, decided, exact, listed, ordered, pair, sharp, study
-from .figures import estimates
 from .separation import KNOWN, TARGET, known, known_ratio, strengths_needed
 
 SHORT, LONG = 8, 32

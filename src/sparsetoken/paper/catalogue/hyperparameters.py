@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
+from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of, level, overlay
 from ...plotting.style import AXES, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, means_of, select
 from ...study.study import Grid, sized
 from ..stated_results import TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair, provided, study
-from .figures import level, overlay
 
 BASE: dict[str, Any] = {
     **{**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha0": 2.0, "alpha1": 2.0},

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...plotting.panels import Layer, Line, Panel
+from ...plotting.panels import Layer, Line, Panel, estimates, largest, level
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of, near, predictions_of, select, worst
 from ...study.study import Grid, sized
 from .common import OPEN, TASK_FIELDS, TASKS, TEN_TOKENS, decided, exact, listed, ordered, pair, provided, study
-from .figures import estimates, largest, level
 
 ALPHA = 2.0
 CASES: list[dict[str, Any]] = [

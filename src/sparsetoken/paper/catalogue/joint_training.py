@@ -7,14 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from ...plotting.panels import Layer, Line, Panel
+from ...plotting.panels import Layer, Line, Panel, curve, level, overlay, spots
 from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select, worst
 from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, sized
 from .common import BAGS, OPEN, STEPS, TASK_FIELDS, TASKS, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
-from .figures import curve, level, overlay, spots
 
 DECAY = 0.2
 FIXED = {**TEN_TOKENS, "steps": STEPS, "rates": {"q": 1.0, "w": 1.0, "bias": 0.5}}

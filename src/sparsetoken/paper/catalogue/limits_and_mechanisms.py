@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from ..._core.averages import extrapolate
-from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.panels import Layer, Line, Panel, Points, Rule, by_model, estimates, spots
 from ...plotting.style import AXES, OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select, worst
 from ...study.study import Grid, sized
 from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, complete, exact, listed, ordered, pair, study, theory_of
-from .figures import by_model, estimates, spots
 
 
 @sized(quick=([150, 300], 24, [100, 200], 36), full=([500, 1000], 10, [500, 1000], 20))
@@ -90,7 +89,7 @@ def draw_limits(tables: Tables) -> list[Panel]:
     layers: list[Layer] = [
         Line(bayes["alpha"], bayes["test_error"], "Bayes limit", colour("bayes")),
         Line(bayes["alpha"], bayes["reachable_test_error"], "message passing: theory", passing, "dash"),
-        *by_model(predicted, simulated, "alpha", "test_error", ("attention", "pooled")),
+        *by_model(predicted, simulated, "alpha", "test_error"),
         spots(tables["passing"], "alpha", "test_error", "message passing", passing, "diamond"),
     ]
     phases = [

@@ -9,13 +9,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..._core.averages import with_error
-from ...plotting.panels import Layer, Line, Panel, Points
-from ...plotting.style import AXES, OTHER_COLOURS, colour, marker
+from ...plotting.panels import Layer, Line, Panel, Points, level, spots
+from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, equal_verdict, greater_verdict, quantile, select, worst
 from ...study.study import Grid, sized
 from .common import MODES, OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair, provided, study
-from .figures import GREY, level, spots
 
 NEAREST, FURTHEST = 10, 1000  # tokens per bag: those of the training, and a hundred times as many
 
@@ -301,7 +300,7 @@ def draw_long(tables: Tables) -> list[Panel]:
         spreads.append(Line(far["d"], far["cosine_q_spread"], f"{name}: law", shade))
         error = large["std"] / (2 * (large["count"] - 1)) ** 0.5
         spreads.append(Points(large["d"], large["std"], error, f"{name}: simulated", shade))
-    spreads.append(level(limit_of("plain")[1], [1e3, 1e12], "limit of plain steps", GREY))
+    spreads.append(level(limit_of("plain")[1], [1e3, 1e12], "limit of plain steps", REFERENCE))
     d, trained = (int(tables[name]["d"].max()) for name in ("plain", "trained_plain"))
     title = f"Its spread between data sets, L = {LARGE:g} d"
     return [

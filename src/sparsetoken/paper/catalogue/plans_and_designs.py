@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Panel, Points
-from ...plotting.style import AXES, OTHER_COLOURS, colour
+from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid, sized
@@ -34,7 +34,6 @@ from .common import (
     ordered,
     study,
 )
-from .figures import GREY
 
 ALPHA = 4.0
 # The criteria were chosen on strengths 5 and 3, prevalence 0.1 and length 100.
@@ -108,7 +107,7 @@ def draw_guidelines(tables: Tables) -> list[Panel]:
     errors: list[Layer] = [
         Points(place - 0.08, rows["expected"], rows["expected_se"], "planned: expected", orange, "diamond"),
         Points(place + 0.08, planned["mean"], planned["error"], "planned: simulated", orange),
-        Points(place, default["mean"], default["error"], "default settings: simulated", GREY, "square"),
+        Points(place, default["mean"], default["error"], "default settings: simulated", REFERENCE, "square"),
     ]
     settings: list[Layer] = [
         Points(place, rows["share"], None, "share of the two steps", OTHER_COLOURS[0]),

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.panels import Layer, Line, Panel, Points, Rule, estimates
 from ...plotting.style import AXES, OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select, within_verdict, worst
 from ...study.study import Grid, sized
 from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, both, complete, listed, ordered, study, theory_of
-from .figures import estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
 ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in each

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.averages import extrapolate, summarise
-from ...plotting.panels import Histogram, Layer, Line, Panel, Points, Rule
+from ...plotting.panels import Histogram, Layer, Line, Panel, Points, Rule, by_model, largest
 from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
@@ -25,7 +25,6 @@ from ...study.criteria import (
 from ...study.study import Grid, sized
 from ..stated_results import RATES
 from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, provided, study
-from .figures import by_model, largest
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
 SQUARE = {**TEN_TOKENS, "loss": "square"}
@@ -236,7 +235,7 @@ def leave_one_out(tables: Tables) -> Judgement:
 def draw_interpolation(tables: Tables) -> list[Panel]:
     shown = largest_there(tables["simulated"])
     # Each α has its own largest d.
-    layers = by_model(tables["predicted"], shown.assign(d=0), "alpha", "test_error", TWO)
+    layers = by_model(tables["predicted"], shown.assign(d=0), "alpha", "test_error")
     layers.append(Rule("x", 1.0, "interpolation threshold"))
     title = f"Ridgeless square loss (d = {int(shown['d'].min())} and more)"
     panels = [Panel(title, AXES["alpha"], AXES["test_error"], layers)]

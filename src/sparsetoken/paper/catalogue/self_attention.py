@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.panels import Layer, Line, Panel, Points, estimates
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid
 from .common import OPEN, listed, ordered, power_law
-from .figures import estimates
 from .separation import crossing, exponents, two_strengths
 
 MODEL = "self_attention"

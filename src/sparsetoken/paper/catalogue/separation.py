@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.special import ndtri
 
 from ..._core.averages import combined_degrees, extrapolate, with_error
-from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import AXES, colour, marker
+from ...plotting.panels import Layer, Line, Panel, Points, Rule, by_model
+from ...plotting.style import AXES, REFERENCE, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
     LineFit,
@@ -33,6 +33,7 @@ from .common import (
     Source,
     decided,
     exact,
+    first_crossing,
     listed,
     near_slope,
     ordered,
@@ -41,7 +42,6 @@ from .common import (
     sharp,
     study,
 )
-from .figures import GREY, by_model, first_crossing
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
@@ -394,7 +394,7 @@ def draw_scaling(tables: Tables) -> list[Panel]:
         if name not in ("pooled", "sigmoid", "relu"):
             low.append(Line(part["length"], part["strength_needed"], *style))
     far = np.array(LENGTHS, float)
-    low.append(Line(far, sharp(far), "√(2 log L)", GREY, "dot"))
+    low.append(Line(far, sharp(far), "√(2 log L)", REFERENCE, "dot"))
     low.append(Line(far, np.log(far) / 2 + 1, "log L/(2k) + k", "#BBBBBB", "dot"))
     for model in CENTRES:
         line, found = select(tables["trained"], {"model": model}).sort_values("length"), crossings(tables, model)
