@@ -165,8 +165,9 @@ def test_self_attention(criterion, arguments, verdict):
 
 def test_strength_at_which_the_saddle_is_left_is_where_the_overlap_keeps_its_size():
     tables = saddle_tables(leaving_noise=1e-4)
-    for rows in self_attention.leaving(tables).values():
-        assert rows.set_index("length")["strength"].to_dict() == pytest.approx({10: 3.7, 20: 3.7 * 2**0.6}, rel=1e-3)
+    for found in self_attention.leaving(tables).values():
+        strengths = {n: strength.value for n, strength in found.items()}
+        assert strengths == pytest.approx({10: 3.7, 20: 3.7 * 2**0.6}, rel=1e-3)
     del tables["leaving_predicted"]
     assert list(self_attention.leaving(tables)) == ["simulated"] and len(self_attention.panels(tables)) == 2
     assert "at d = 1600 after 12 steps (L = 20, θ = 7)" in self_attention.finding(tables)

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from ...plotting.panels import Layer, Line, Panel, Points, estimates
 from ...plotting.style import AXES, OTHER_COLOURS, colour
-from ...study.claims import Judgement, Tables, claim, need
-from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
+from ...study.criteria import ValueWithError, limits_of, means_of
 from ...study.study import Grid
 from . import self_attention
 from .common import OPEN, THEORY_DEGREES, decided, exact, listed, ordered, pair, sharp, study
-from .separation import KNOWN, TARGET, known, known_ratio, strengths_needed
+from .self_attention import crossing
+from .separation import KNOWN, TARGET, known, known_ratio
 
 SHORT, LONG = 8, 32
 # Strengths on both sides of 10 % error in theory, by heads and length; the second of each pair is simulated too.
@@ -49,9 +51,16 @@ def heads_grids(heads: list[int], sizes: list[int], repeats: int, accuracy: floa
 
 
 def needed(tables: Tables) -> dict[tuple[int, int], ValueWithError]:
-    """Strength that staged training needs by heads and length."""
-    rows = strengths_needed(need(tables, "staged", ["test_error"]), ["heads", "length"], "test_error", "standard_error")
-    return predictions_of(rows, ["heads", "length"], "strength", "error", THEORY_DEGREES)
+    """Strength for 10 % error by heads and length, in staged training: a line through the probits at two strengths."""
+    found = {}
+    for place, part in need(tables, "staged", ["test_error"]).groupby(["heads", "length"]):
+        error = part["test_error"]
+        if len(part) < 2 or not error.between(0, 1, inclusive="neither").all():
+            raise NotJudgeable(f"heads, length = {place}: one strength, or an error that is not between 0 and 1")
+        probit = ndtri(error)
+        errors = part["standard_error"] * np.sqrt(2 * np.pi) * np.exp(0.5 * probit**2)
+        found[place] = crossing(dict(zip(part["strength"], map(ValueWithError, probit - ndtri(TARGET), errors))))
+    return found
 
 
 @exact("heads-exact", OPEN, ["heads", "length", "strength"], 0.04)

@@ -8,19 +8,18 @@ that depends on the strength: leaving takes of the order of log d steps, above a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from ...plotting.panels import Layer, Line, Panel, Points, estimates
+from ..._core.averages import combined_degrees
+from ...plotting.panels import Layer, Line, Panel, curve, estimates
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, means_of
+from ...study.criteria import ValueWithError, fit_line, means_of, select
 from ...study.study import Grid
-from .common import OPEN, listed, ordered, power_law
-from .separation import crossing, exponents, two_strengths
+from .common import OPEN, THEORY_DEGREES, listed, ordered, power_law
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
@@ -92,54 +91,69 @@ def stays(tables: Tables) -> Judgement:
     return power_law(list(found), sizes, relative, -0.5, 0.3, listed(found, "d"))
 
 
-def growth(early: np.ndarray, late: np.ndarray) -> tuple[float, float]:
-    """Logarithm of the ratio of two means over the same runs, with its error."""
+def crossing(points: Mapping[float, ValueWithError]) -> ValueWithError:
+    """Where the line through two points is zero: of predictions, whose draws are shared, with the larger of the two errors; of
+    independent runs, which have degrees of freedom, with both errors by their shares in the crossing."""
+    (low, at_low), (high, at_high) = sorted(points.items())
+    slope = (at_high.value - at_low.value) / (high - low)
+    at = low - at_low.value / slope
+    errors = np.array([at_low.error, at_high.error]) / abs(slope)
+    if np.isinf(at_low.degrees):
+        return ValueWithError(at, float(errors.max()), THEORY_DEGREES)
+    share = (at - low) / (high - low)
+    shares = np.square(errors * [1 - share, share])
+    degrees = combined_degrees(shares, [at_low.degrees, at_high.degrees])
+    return ValueWithError(at, float(np.sqrt(shares.sum())), degrees)
+
+
+def exponent(needed: Mapping[int, ValueWithError]) -> ValueWithError:
+    """The line through log strength against log length."""
+    if len(needed) < 2:
+        raise NotJudgeable("strengths at one length")
+    x, error = np.log(list(needed)), np.array([found.error / found.value for found in needed.values()])
+    line = fit_line(x, [np.log(found.value) for found in needed.values()], error)
+    # A point's share in the slope is its lever over its variance.
+    lever = (x - np.average(x, weights=error**-2)) / error
+    degrees = combined_degrees(lever**2, [found.degrees for found in needed.values()])
+    return ValueWithError(line.slope, line.slope_error, degrees)
+
+
+def growth(rows: Any) -> ValueWithError:
+    """Logarithm of the ratio of the mean overlaps after the late and the early step, over the same runs."""
+    early, late = (select(rows, {"step": t}).sort_values("seed")["overlap[q]"].to_numpy() for t in (EARLY, LATE))
     means = early.mean(), late.mean()
     if min(means) <= 0 or len(early) < 2:
         raise NotJudgeable("overlaps that are lost in noise")
     scatter = late / means[1] - early / means[0]
-    return float(np.log(means[1] / means[0])), float(scatter.std(ddof=1) / np.sqrt(len(early)))
+    error = float(scatter.std(ddof=1) / np.sqrt(len(early)))
+    return ValueWithError(float(np.log(means[1] / means[0])), error, len(early) - 1)
 
 
-def leaving(tables: Tables) -> dict[str, Any]:
-    """Strengths at which the saddle is left by length, simulated and (where it was run) predicted."""
-    runs = need(tables, "leaving", ["overlap[q]", "seed"])
-    rows = []
-    for (length, strength), part in runs.groupby(["length", "strength"]):
-        early, late = (part[part["step"] == t].sort_values("seed")["overlap[q]"].to_numpy() for t in (EARLY, LATE))
-        value, error = growth(early, late)
-        rows.append(
-            {"length": length, "strength": strength, "growth": value, "error": error, "degrees": len(early) - 1}
-        )
-    found = {"simulated": _crossings(pd.DataFrame(rows), independent=True)}
-    if "leaving_predicted" in tables:
-        rows = []
-        for (length, strength), part in need(tables, "leaving_predicted", ["overlap[q]"]).groupby(
-            ["length", "strength"]
-        ):
-            at = part.set_index("step")
-            m, se = at["overlap[q]"], at["overlap[q]_se"]
-            if not (m > 0).all():
-                raise NotJudgeable("overlaps that are lost in noise")
-            error = float(np.hypot(se[EARLY] / m[EARLY], se[LATE] / m[LATE]))
-            value = float(np.log(m[LATE] / m[EARLY]))
-            rows.append({"length": length, "strength": strength, "growth": value, "error": error})
-        found["theory"] = _crossings(pd.DataFrame(rows))
+def predicted_growth(rows: Any) -> ValueWithError:
+    """The same in theory."""
+    (early, late), errors = (rows.set_index("step").loc[[EARLY, LATE], f"overlap[q]{end}"] for end in ("", "_se"))
+    if min(early, late) <= 0:
+        raise NotJudgeable("overlaps that are lost in noise")
+    return ValueWithError(float(np.log(late / early)), float(np.hypot(*(errors / [early, late]))))
+
+
+def no_growth(table: Any, measure: Callable[[Any], ValueWithError]) -> dict[int, ValueWithError]:
+    """The strength at which the overlap is the same after both steps, by length."""
+    found = {}
+    for length, part in table.groupby("length"):
+        points = {strength: measure(rows) for strength, rows in part.groupby("strength")}
+        if len(points) < 2:
+            raise NotJudgeable(f"one strength for length {length}")
+        found[length] = crossing(points)
     return found
 
 
-def _crossings(table: Any, independent: bool = False) -> Any:
-    """Strength of no growth by length."""
-    rows = []
-    for named, part in two_strengths(table, ["length"]):
-        x, y, errors = (part[name].to_numpy() for name in ("strength", "growth", "error"))
-        rows.append({**named, "model": MODEL, **crossing(x, y, errors, part["degrees"] if independent else None)})
-    return pd.DataFrame(rows)
-
-
-def leaving_exponents(tables: Tables) -> dict[str, ValueWithError]:
-    """Exponents of those strengths against the length, simulated and predicted."""
-    return {source: exponents(rows)[MODEL] for source, rows in leaving(tables).items()}
+def leaving(tables: Tables) -> dict[str, dict[int, ValueWithError]]:
+    """Strengths at which the saddle is left by length, simulated and (where it was run) predicted."""
+    found = {"simulated": no_growth(need(tables, "leaving", ["overlap[q]", "seed"]), growth)}
+    if "leaving_predicted" in tables:
+        found["theory"] = no_growth(need(tables, "leaving_predicted", ["overlap[q]"]), predicted_growth)
+    return found
 
 
 @claim("self-attention-law", OPEN)
@@ -149,12 +163,11 @@ def own_law(tables: Tables) -> Judgement:
     Strength at which a faint overlap of query and signal is the same after 20 and 40 steps: exponent in L, simulated (and, in
     the full form, in theory), above 0.3, midway between one head's and pooling's 1/2, beyond the margin.
     """
-    found = leaving_exponents(tables)
-    pairs: list[Any] = [(line, 0.3) for line in found.values()]
-    words = (
-        f"{source}: {dict(zip(rows['length'], rows['strength'].round(3)))}" for source, rows in leaving(tables).items()
-    )
-    return ordered(pairs, "above 0.3", listed(found), f"θ by L, {'; '.join(words)}")
+    needed = leaving(tables)
+    found = {source: exponent(strengths) for source, strengths in needed.items()}
+    rounded = {source: {n: round(v.value, 3) for n, v in line.items()} for source, line in needed.items()}
+    words = (f"{source}: {line}" for source, line in rounded.items())
+    return ordered([(line, 0.3) for line in found.values()], "above 0.3", listed(found), f"θ by L, {'; '.join(words)}")
 
 
 def by_start(tables: Tables) -> tuple[dict[int, ValueWithError], dict[int, ValueWithError]]:
@@ -174,9 +187,9 @@ def spectral(tables: Tables) -> Judgement:
     error is below 0.9 times that from a random start, beyond the margin.
     """
     random, spectral = by_start(tables)
-    still = leaving(tables)["simulated"].set_index("length")
+    still = leaving(tables)["simulated"]
     pairs: list[Any] = [(random[n].scaled(LEFT), spectral[n]) for n in spectral]
-    pairs += [(ValueWithError(*still.loc[n, ["strength", "error", "degrees"]]), SPECTRAL[n]) for n in spectral]
+    pairs += [(still[n], SPECTRAL[n]) for n in spectral]
     return ordered(pairs, f"below {LEFT:g} times {listed(random, 'L')}", listed(spectral, "L"))
 
 
@@ -184,12 +197,12 @@ def finding(tables: Tables) -> str:
     """The claims in a sentence or two."""
     task, sizes = tables["saddle"].iloc[0], by_dimension(tables)
     random, aligned = by_start(tables)
-    exponent = " and ".join(f"{source} {line}" for source, line in leaving_exponents(tables).items())
+    law = " and ".join(f"{source} {exponent(strengths)}" for source, strengths in leaving(tables).items())
     return (
         "One layer of self-attention whose tokens are averaged starts at a saddle where it is pooling, and a start that knows "
         "nothing of the signal leaves it the later the larger d is: the cosine of its query with the signal is "
         f"{', '.join(f'{size} at d = {d:g}' for d, size in sizes.items())} after {SADDLE_STEPS} steps (L = "
-        f"{task['length']:g}, θ = {task['strength']:g}). Below a strength that grows with the length to the power {exponent} "
+        f"{task['length']:g}, θ = {task['strength']:g}). Below a strength that grows with the length to the power {law} "
         f"it does not leave, unless q and k start along the top eigenvector of as many other bags: then the error after "
         f"{SPECTRAL_STEPS} steps is {listed(aligned, 'L')} instead of {listed(random, 'L')}."
     )
@@ -204,13 +217,13 @@ def panels(tables: Tables) -> list[Panel]:
         estimates(found, "random start: simulated", SHADE, marker(MODEL)),
         Line(d, guide, "in proportion to 1/√d", REFERENCE, "dash"),
     ]
-    runs = sources["simulated"].sort_values("length")
-    line = sources.get("theory", runs).sort_values("length")  # without theory, a line through the runs to guide the eye
+    runs = sources["simulated"]
+    # Without theory, a line through the runs to guide the eye.
     how, dash = ("theory", "solid") if "theory" in sources else ("through the runs", "dash")
     name = f"self-attention: simulated, d = {int(tables['leaving']['d'].max())}"
     strengths: list[Layer] = [
-        Line(line["length"], line["strength"], f"self-attention: {how}", SHADE, dash),
-        Points(runs["length"], runs["strength"], runs["error"], name, SHADE, marker(MODEL)),
+        curve(sources.get("theory", runs), f"self-attention: {how}", SHADE, dash),
+        estimates(runs, name, SHADE, marker(MODEL)),
     ]
     title = f"Self-attention after {SADDLE_STEPS} steps (L = {task['length']:g}, θ = {task['strength']:g})"
     leaves = "Where self-attention leaves its saddle"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..._core.averages import combined_degrees, extrapolate, with_error
+from ..._core.averages import extrapolate, with_error
 from ...plotting.panels import Layer, Line, Panel, Points, Rule, by_model
 from ...plotting.style import AXES, REFERENCE, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
@@ -28,7 +28,6 @@ from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_
 from .common import (
     MODELS,
     OURS,
-    THEORY_DEGREES,
     Resolution,
     Source,
     decided,
@@ -52,58 +51,6 @@ CENTRES = {
     "vectorized": {8: 9.7, 16: 14.5, 32: 22.3},
     "attention": {8: 4.0, 24: 4.45, 72: 5.05},
 }
-
-
-# Strengths read off two simulated or predicted errors, for this study and those of several heads and layers.
-
-
-def crossing(x: Any, y: Any, errors: Any, degrees: Any = None) -> dict[str, float]:
-    """Where the line through two points (x, y) is zero, with its error: of predictions, whose draws are shared, the larger of
-    the two errors; of independent runs, whose degrees of freedom are given, both with their shares in the crossing."""
-    slope = (y[1] - y[0]) / (x[1] - x[0])
-    at = x[0] - y[0] / slope
-    errors = np.asarray(errors) / abs(slope)
-    if degrees is None:
-        return {"strength": at, "error": float(np.max(errors)), "degrees": float(THEORY_DEGREES)}
-    share = (at - x[0]) / (x[1] - x[0])
-    shares = np.square(errors * [1 - share, share])
-    return {"strength": at, "error": float(np.sqrt(shares.sum())), "degrees": combined_degrees(shares, degrees)}
-
-
-def two_strengths(table: Any, by: list[str]) -> Any:
-    """Each group's values of `by`, by name, and its rows at two strengths, the lower one first."""
-    for group, part in table.groupby(by):
-        named = dict(zip(by, group))
-        if len(part) < 2:
-            raise NotJudgeable("one strength for " + ", ".join(f"{n} {v}" for n, v in named.items()))
-        yield named, part.sort_values("strength")
-
-
-def strengths_needed(table: Any, by: list[str], value: str, error: str, independent: bool = False) -> Any:
-    """Strength for 10 % error, group by group: a line through the probits of the errors at two strengths (see `crossing`)."""
-    rows = []
-    for named, part in two_strengths(table, by):
-        if not part[value].between(0, 1, inclusive="neither").all():
-            raise NotJudgeable("an error that is not between 0 and 1")
-        p = ndtri(part[value].to_numpy())
-        errors = part[error].to_numpy() * np.sqrt(2 * np.pi) * np.exp(0.5 * p**2)
-        degrees = part["degrees"] if independent else None
-        rows.append({**named, **crossing(part["strength"].to_numpy(), p - ndtri(TARGET), errors, degrees)})
-    return pd.DataFrame(rows)
-
-
-def exponents(rows: Any) -> dict[str, ValueWithError]:
-    """Lines through log strength against log length, by model."""
-    found = {}
-    for model, part in rows.groupby("model"):
-        if len(part) < 2:
-            raise NotJudgeable(f"one length for {model}")
-        x, error = np.log(part["length"].to_numpy()), (part["error"] / part["strength"]).to_numpy()
-        line = fit_line(x, np.log(part["strength"]), error)
-        # A point's share in the slope is its lever over its variance.
-        lever = (x - np.average(x, weights=error**-2)) / error
-        found[str(model)] = ValueWithError(line.slope, line.slope_error, combined_degrees(lever**2, part["degrees"]))
-    return found
 
 
 # The study `scaling`.
