@@ -7,16 +7,17 @@ import pytest
 from sparsetoken.paper.catalogue import (
     NAMES,
     alignment,
+    anti_alignment,
     capacity,
     error_and_loss,
     get_studies,
     hyperparameters,
     limits_and_mechanisms,
-    long_bags,
     other_noise,
     ridgeless,
     separation,
 )
+from sparsetoken.paper.catalogue import error_against_samples_and_length as samples_and_length
 
 STUDIES = {study.name: study for study in get_studies()}
 
@@ -186,16 +187,16 @@ def test_hard_phase(optimum, reachable, se, verdict):
 )
 def test_rate(exponent, noise, verdict):
     """Theory is 0.2 + 0.3/alpha; the simulated excess has the given exponent."""
-    alphas = [*ridgeless.RATE_SPOTS, 100.0, 300.0, 1000.0]
+    alphas = [*samples_and_length.RATE_SPOTS, 100.0, 300.0, 1000.0]
     line = [{"model": "pooled", "alpha": a, "test_error": 0.2 + 0.3 / a} for a in alphas]
-    line.append({"model": "pooled", "alpha": ridgeless.INFINITE, "test_error": 0.2})
+    line.append({"model": "pooled", "alpha": samples_and_length.INFINITE, "test_error": 0.2})
     rows = [
         {"model": "pooled", "d": d, "alpha": a, "test_error": 0.2 + 0.3 / a**exponent}
         for d in (60, 120)
-        for a in ridgeless.RATE_SPOTS
+        for a in samples_and_length.RATE_SPOTS
     ]
     tables = {"simulated": draws(rows, noise), "predicted": pd.DataFrame(line)}
-    assert ridgeless.slope("pooled")(tables).verdict == verdict
+    assert samples_and_length.slope("pooled")(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_anti_alignment_boundary(wrong, noise, verdict):
         for (b, p), c in theory.items()
     ]
     tables = {"simulated": draws(rows, noise, column="cosine_q"), "predicted_there": pd.DataFrame(predicted)}
-    assert alignment.boundary(tables).verdict == verdict
+    assert anti_alignment.boundary(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.3, "refuted"), (0.7, "confirmed"), (0.5, "undecided")])
@@ -239,9 +240,9 @@ def test_error_above_one_half(error, verdict):
     ]
     table = draws(rows, 0.01)
     table["balanced_error"] = table["test_error"]
-    assert alignment.above_half({"trained": table}).verdict == verdict
+    assert anti_alignment.above_half({"trained": table}).verdict == verdict
     table["test_error"] -= 0.3
-    assert alignment.above_constant({"trained": table}).verdict == verdict
+    assert anti_alignment.above_constant({"trained": table}).verdict == verdict
 
 
 def crossing_tables(exponents, noise):
@@ -374,15 +375,15 @@ def length_tables(error=0.22, threshold=0.11, query=0.1, auc=0.95, standard_erro
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (long_bags.lengths.claims[0].judge, {}, "confirmed"),
-        (long_bags.lengths.claims[0].judge, {"error": 0.3}, "refuted"),
-        (long_bags.lengths.claims[0].judge, {"noise": 1.0}, "undecided"),
-        (long_bags.threshold_first, {}, "confirmed"),
-        (long_bags.threshold_first, {"threshold": 0.21}, "refuted"),
-        (long_bags.threshold_first, {"threshold": 0.16}, "undecided"),
-        (long_bags.ranking_survives, {}, "confirmed"),
-        (long_bags.ranking_survives, {"auc": 0.8}, "refuted"),
-        (long_bags.ranking_survives, {"standard_error": 0.1}, "undecided"),
+        (samples_and_length.lengths.claims[0].judge, {}, "confirmed"),
+        (samples_and_length.lengths.claims[0].judge, {"error": 0.3}, "refuted"),
+        (samples_and_length.lengths.claims[0].judge, {"noise": 1.0}, "undecided"),
+        (samples_and_length.threshold_first, {}, "confirmed"),
+        (samples_and_length.threshold_first, {"threshold": 0.21}, "refuted"),
+        (samples_and_length.threshold_first, {"threshold": 0.16}, "undecided"),
+        (samples_and_length.ranking_survives, {}, "confirmed"),
+        (samples_and_length.ranking_survives, {"auc": 0.8}, "refuted"),
+        (samples_and_length.ranking_survives, {"standard_error": 0.1}, "undecided"),
     ],
 )
 def test_lengths(criterion, arguments, verdict):

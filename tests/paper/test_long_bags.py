@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import centred_residuals, get_studies, long_bags
+from sparsetoken.paper.catalogue import anti_alignment, get_studies, long_bags
 
 LAWS = {"plain": (0.35, 0.2), "centred": (0.43, 0.1), "rare_plain": (-0.15, 0.06), "rare_centred": (0.62, 0.1)}
 
@@ -84,7 +84,7 @@ def centred_tables(centred=0.3, plain=-0.1, turned=-0.9, auc=0.85, gain=0.02, be
         rows = [{"d": 4000, "prevalence": p, "cosine_q": x} for p in (0.05, 0.1, 0.2, 0.35, 0.5)
                 for x in sample(value, noise, 24)]  # fmt: skip
         tables[mode] = pd.DataFrame(rows)
-    keys = [(loss, rate) for loss in centred_residuals.LOSSES for rate in (0.5, 5.0)]
+    keys = [(loss, rate) for loss in anti_alignment.LOSSES for rate in (0.5, 5.0)]
     tables["long_step_simulated"] = pd.DataFrame(
         {"loss": loss, "eta_w": rate, "cosine_q": x}
         for loss, rate in keys
@@ -92,12 +92,12 @@ def centred_tables(centred=0.3, plain=-0.1, turned=-0.9, auc=0.85, gain=0.02, be
     )
     tables["long_step"] = pd.DataFrame(
         {"loss": loss, "eta_w": rate, "cosine_q": -0.9 if loss == "square" and rate > 1 else 0.9}
-        for loss in centred_residuals.LOSSES
+        for loss in anti_alignment.LOSSES
         for rate in (0.5, 1.5, 5.0)
     )
     for mode, value in (("centred", auc), ("plain", 0.6)):
         tables[f"{mode}_rare"] = pd.DataFrame({"d": 200, "auc": sample(value, noise, 40)})
-    tasks = centred_residuals.random_tasks(10)
+    tasks = anti_alignment.random_tasks(10)
     for mode, saved in (("centred", 0.0), ("plain", gain), ("tuned", best)):
         tables[f"{mode}_tasks"] = pd.DataFrame(
             {**task, "test_error": 0.1 + saved * (i % 2), "standard_error": 1e-4} for i, task in enumerate(tasks)
@@ -108,20 +108,20 @@ def centred_tables(centred=0.3, plain=-0.1, turned=-0.9, auc=0.85, gain=0.02, be
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (centred_residuals.no_turning, {}, "confirmed"),
-        (centred_residuals.no_turning, {"plain": 0.1}, "refuted"),
-        (centred_residuals.no_turning, {"centred": 0.0}, "undecided"),
-        (centred_residuals.what_is_left, {}, "confirmed"),
-        (centred_residuals.what_is_left, {"turned": 0.9}, "refuted"),
-        (centred_residuals.what_is_left, {"turned": 0.0}, "undecided"),
-        (centred_residuals.rare_gains, {}, "confirmed"),
-        (centred_residuals.rare_gains, {"auc": 0.5}, "refuted"),
-        (centred_residuals.rare_gains, {"auc": 0.6}, "undecided"),
-        (centred_residuals.never_worse, {}, "confirmed"),
-        (centred_residuals.never_worse, {"gain": -0.01}, "refuted"),
-        (centred_residuals.never_worse, {"gain": 0.0}, "refuted"),
-        (centred_residuals.best_of_all, {}, "refuted"),
-        (centred_residuals.best_of_all, {"best": 0.01}, "confirmed"),
+        (anti_alignment.no_turning, {}, "confirmed"),
+        (anti_alignment.no_turning, {"plain": 0.1}, "refuted"),
+        (anti_alignment.no_turning, {"centred": 0.0}, "undecided"),
+        (anti_alignment.what_is_left, {}, "confirmed"),
+        (anti_alignment.what_is_left, {"turned": 0.9}, "refuted"),
+        (anti_alignment.what_is_left, {"turned": 0.0}, "undecided"),
+        (anti_alignment.rare_gains, {}, "confirmed"),
+        (anti_alignment.rare_gains, {"auc": 0.5}, "refuted"),
+        (anti_alignment.rare_gains, {"auc": 0.6}, "undecided"),
+        (anti_alignment.never_worse, {}, "confirmed"),
+        (anti_alignment.never_worse, {"gain": -0.01}, "refuted"),
+        (anti_alignment.never_worse, {"gain": 0.0}, "refuted"),
+        (anti_alignment.best_of_all, {}, "refuted"),
+        (anti_alignment.best_of_all, {"best": 0.01}, "confirmed"),
     ],
 )
 def test_centred(criterion, arguments, verdict):

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import attention_map, capacity, plans_and_designs, separation
+from sparsetoken.paper.catalogue import alignment, capacity, plans_and_designs, ridgeless
+from sparsetoken.paper.catalogue import error_against_samples_and_length as samples_and_length
 
 
 def judge(study, claim):
@@ -88,7 +89,7 @@ def transition_tables(
 ):
     rows = [
         {"ridge": ridge, "alpha": place, "train_loss": value}
-        for place, values in ((capacity.BELOW, below), (capacity.ABOVE, above))
+        for place, values in ((ridgeless.BELOW, below), (ridgeless.ABOVE, above))
         for ridge, value in zip((1e-2, 1e-3, 1e-5), values)
     ]
     simulated = [{**row, "d": d, "train_loss": row["train_loss"] + shift} for row in rows for d in (80, 240)]
@@ -127,19 +128,19 @@ def transition_tables(
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (judge(capacity.transition, "transition-exact"), {}, "confirmed"),
-        (judge(capacity.transition, "transition-exact"), {"shift": 0.05}, "refuted"),
-        (judge(capacity.transition, "transition-exact"), {"noise": 0.3}, "undecided"),
-        (capacity.zero_below, {}, "confirmed"),
-        (capacity.zero_below, {"below": (0.2, 0.15, 0.1)}, "refuted"),
-        (capacity.zero_below, {"above": (0.3, 0.05, 0.01)}, "refuted"),
-        (capacity.zero_below, {"noise": 0.02}, "undecided"),
-        (capacity.sharpens, {}, "confirmed"),
-        (capacity.sharpens, {"exponent": 0.0}, "refuted"),
-        (capacity.max_margin, {}, "confirmed"),
-        (capacity.max_margin, {"meet": 0.01}, "refuted"),
-        (capacity.max_margin, {"measured": 0.4}, "refuted"),
-        (capacity.max_margin, {"spread": 0.2}, "undecided"),
+        (judge(ridgeless.transition, "transition-exact"), {}, "confirmed"),
+        (judge(ridgeless.transition, "transition-exact"), {"shift": 0.05}, "refuted"),
+        (judge(ridgeless.transition, "transition-exact"), {"noise": 0.3}, "undecided"),
+        (ridgeless.zero_below, {}, "confirmed"),
+        (ridgeless.zero_below, {"below": (0.2, 0.15, 0.1)}, "refuted"),
+        (ridgeless.zero_below, {"above": (0.3, 0.05, 0.01)}, "refuted"),
+        (ridgeless.zero_below, {"noise": 0.02}, "undecided"),
+        (ridgeless.sharpens, {}, "confirmed"),
+        (ridgeless.sharpens, {"exponent": 0.0}, "refuted"),
+        (ridgeless.max_margin, {}, "confirmed"),
+        (ridgeless.max_margin, {"meet": 0.01}, "refuted"),
+        (ridgeless.max_margin, {"measured": 0.4}, "refuted"),
+        (ridgeless.max_margin, {"spread": 0.2}, "undecided"),
     ],
 )
 def test_transition(criterion, arguments, verdict):
@@ -152,7 +153,7 @@ def test_the_transition_is_drawn_about_the_capacity():
 
     law = theory.attention_law(Task(**capacity.TASK), 0.8, 1.0)
     found = theory.capacity(law)
-    assert found.alpha == pytest.approx(capacity.STAR, abs=0.01)
+    assert found.alpha == pytest.approx(ridgeless.STAR, abs=0.01)
 
 
 def map_tables(
@@ -173,10 +174,10 @@ def map_tables(
     simulated["share"] += noise * np.random.default_rng(2).standard_normal(len(simulated))
     few = [{"alpha0": a, "d": d, "cosine_q": 0.6 * a**exponent} for a in (0.025, 0.05, 0.1) for d in (20_000, 60_000)]
     errors = {
-        ("attention", attention_map.STARVED): starved,
+        ("attention", alignment.STARVED): starved,
         **{("attention", a): 0.15 for a in (0.2, 0.6)},
-        ("attention", attention_map.FED): 0.03,
-        ("pooled", attention_map.STARVED): 0.28,
+        ("attention", alignment.FED): 0.03,
+        ("pooled", alignment.STARVED): 0.28,
     }
     trained = [{"model": m, "alpha0": a, "d": d, "test_error": e} for (m, a), e in errors.items() for d in (300, 900)]
     return {
@@ -196,23 +197,23 @@ def map_tables(
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (attention_map.law_exact, {}, "confirmed"),
-        (attention_map.law_exact, {"measured": 0.6}, "refuted"),
-        (attention_map.law_exact, {"noise": 1.0}, "undecided"),
-        (attention_map.amplifies, {}, "confirmed"),
-        (attention_map.amplifies, {"measured": 0.3}, "refuted"),
-        (attention_map.amplifies, {"measured": 0.5}, "undecided"),
-        (attention_map.law_exact, {"negative": 0.2}, "refuted"),
-        (attention_map.unaligned, {}, "confirmed"),
-        (attention_map.unaligned, {"exponent": 0.5}, "refuted"),
-        (judge(attention_map.attention_map, "few-errors-exact"), {}, "confirmed"),
-        (judge(attention_map.attention_map, "few-errors-exact"), {"off": 0.1}, "refuted"),
-        (judge(attention_map.attention_map, "few-errors-exact"), {"spread": 0.3}, "undecided"),
-        (attention_map.starved, {}, "confirmed"),
-        (attention_map.starved, {"starved": 0.2}, "refuted"),
-        (attention_map.starved, {"spread": 0.3}, "undecided"),
-        (attention_map.regime, {}, "confirmed"),
-        (attention_map.regime, {"least": 0.03}, "refuted"),
+        (alignment.law_exact, {}, "confirmed"),
+        (alignment.law_exact, {"measured": 0.6}, "refuted"),
+        (alignment.law_exact, {"noise": 1.0}, "undecided"),
+        (alignment.amplifies, {}, "confirmed"),
+        (alignment.amplifies, {"measured": 0.3}, "refuted"),
+        (alignment.amplifies, {"measured": 0.5}, "undecided"),
+        (alignment.law_exact, {"negative": 0.2}, "refuted"),
+        (alignment.unaligned, {}, "confirmed"),
+        (alignment.unaligned, {"exponent": 0.5}, "refuted"),
+        (judge(alignment.attention_map, "few-errors-exact"), {}, "confirmed"),
+        (judge(alignment.attention_map, "few-errors-exact"), {"off": 0.1}, "refuted"),
+        (judge(alignment.attention_map, "few-errors-exact"), {"spread": 0.3}, "undecided"),
+        (alignment.starved, {}, "confirmed"),
+        (alignment.starved, {"starved": 0.2}, "refuted"),
+        (alignment.starved, {"spread": 0.3}, "undecided"),
+        (alignment.regime, {}, "confirmed"),
+        (alignment.regime, {"least": 0.03}, "refuted"),
     ],
 )
 def test_attention_map(criterion, arguments, verdict):
@@ -242,19 +243,19 @@ def fixed_tables(factor=1.0, noise=0.002, swap=False, far=0.03):
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (judge(separation.fixed_strength, "fixed-strength-exact"), {}, "confirmed"),
-        (judge(separation.fixed_strength, "fixed-strength-exact"), {"factor": 1.2}, "refuted"),
-        (judge(separation.fixed_strength, "fixed-strength-exact"), {"noise": 0.5}, "undecided"),
-        (separation.error_order, {}, "confirmed"),
-        (separation.error_order, {"swap": True}, "refuted"),
-        (separation.error_order, {"noise": 0.5}, "undecided"),
-        (separation.longer, {"far": 0.4}, "refuted"),
-        (separation.longer, {"noise": 1.0}, "undecided"),
+        (judge(samples_and_length.fixed_strength, "fixed-strength-exact"), {}, "confirmed"),
+        (judge(samples_and_length.fixed_strength, "fixed-strength-exact"), {"factor": 1.2}, "refuted"),
+        (judge(samples_and_length.fixed_strength, "fixed-strength-exact"), {"noise": 0.5}, "undecided"),
+        (samples_and_length.error_order, {}, "confirmed"),
+        (samples_and_length.error_order, {"swap": True}, "refuted"),
+        (samples_and_length.error_order, {"noise": 0.5}, "undecided"),
+        (samples_and_length.longer, {"far": 0.4}, "refuted"),
+        (samples_and_length.longer, {"noise": 1.0}, "undecided"),
     ],
 )
 def test_fixed_strength(criterion, arguments, verdict):
     tables = fixed_tables(**arguments)
-    if criterion is separation.longer:  # pooling passes the target at a fifth of the longest bags simulated
+    if criterion is samples_and_length.longer:  # pooling passes the target at a fifth of the longest bags simulated
         at = (tables["predicted"]["model"] == "pooled") & (tables["predicted"]["length"] >= 8)
         tables["predicted"].loc[at, "test_error"] = 0.4
     assert criterion(tables).verdict == verdict
@@ -262,8 +263,8 @@ def test_fixed_strength(criterion, arguments, verdict):
 
 def test_the_length_of_a_target_error_is_interpolated():
     table = pd.DataFrame({"model": "pooled", "length": [4, 16], "test_error": [0.2, 0.3]})
-    assert separation.longest({"predicted": table}, "pooled") == pytest.approx(8.0)
-    assert separation.longest({"predicted": table.assign(test_error=0.1)}, "pooled") == np.inf
+    assert samples_and_length.longest({"predicted": table}, "pooled") == pytest.approx(8.0)
+    assert samples_and_length.longest({"predicted": table.assign(test_error=0.1)}, "pooled") == np.inf
 
 
 def plan_tables(error=0.05, default=0.1, noise=0.005, share=0.6):

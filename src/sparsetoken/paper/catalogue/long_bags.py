@@ -1,4 +1,4 @@
-"""Bags longer than those of the training, and bags as long as the dimension. The studies: `lengths` and `long-bags`."""
+"""Bags as long as the dimension. The study: `long-bags`, L = c d with θ = τ L^(1/3)."""
 
 from __future__ import annotations
 
@@ -9,113 +9,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..._core.averages import with_error
-from ...plotting.panels import Layer, Line, Panel, Points, level, spots
-from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour, marker
+from ...plotting.panels import Layer, Line, Panel, Points, level
+from ...plotting.style import AXES, REFERENCE
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, equal_verdict, greater_verdict, quantile, select, worst
+from ...study.criteria import ValueWithError, equal_verdict, quantile, select, worst
 from ...study.study import Grid, sized
-from .common import MODES, OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair, provided, study
-
-NEAREST, FURTHEST = 10, 1000  # tokens per bag: those of the training, and a hundred times as many
-
-
-@sized(quick=([150, 500], 48), full=([500, 1000], 60))
-def lengths_grids(sizes: list[int], repeats: int) -> list[Grid]:
-    fixed = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
-    attention, lengths = {**fixed, "model": "attention"}, [NEAREST, 20, 50, 100, 300, FURTHEST]
-    axes: dict[str, list[Any]] = {"d": sizes, "test_length": [NEAREST, 100, FURTHEST]}
-    return [
-        # Repeats were chosen on other seeds.
-        Grid("simulated", "simulate", attention, axes, repeats=repeats, first_seed=8000),
-        Grid("predicted", "length_theory", {**fixed, "test_lengths": lengths}),
-        Grid("retrained", "forecast", attention, {"length": lengths}),
-    ]
-
-
-def tested_at(tables: Tables, length: int) -> Any:
-    return select(need(tables, "predicted", ["threshold_error"]), {"test_length": length}).iloc[0]
-
-
-@exact("lengths-exact", OURS, ["test_length"], Resolution.COARSE)
-def lengths_exact(tables: Tables) -> Any:
-    """The theory gives the test error at any length, for a classifier trained at another.
-
-    L, 10 L and 100 L.
-    """
-    return pair(tables)
-
-
-@claim("lengths-threshold", OURS)
-def threshold_first(tables: Tables) -> Judgement:
-    """On bags a hundred times longer the threshold costs more than sharpness and query together.
-
-    100 L: error saved by fitting the threshold > what fitting the sharpness and knowing ξ save besides, by 0.012.
-    """
-    row = tested_at(tables, FURTHEST)
-    threshold, others = row["test_error"] - row["threshold_error"], row["threshold_error"] - row["query_error"]
-    # Fitted errors have no error bars: 0.012 is twelve times the change with finer draws.
-    verdict, words = greater_verdict(threshold - others, 0.012), f"{threshold:.3f} against {others:.3f}"
-    return Judgement(verdict, "threshold's part > the others'", words)
-
-
-@claim("lengths-ranking", OURS)
-def ranking_survives(tables: Tables) -> Judgement:
-    """On bags a hundred times longer the ranking of bags survives where the error does not.
-
-    100 L: error above 0.2 and AUC above 0.9, beyond three standard errors.
-    """
-    row = tested_at(tables, FURTHEST)
-    above = (
-        greater_verdict(row[name] - least, 3 * row["standard_error"])
-        for name, least in (("test_error", 0.2), ("auc", 0.9))
-    )
-    words = f"{with_error(row['test_error'])}, {with_error(row['auc'])}"
-    return Judgement(worst(above), "error > 0.2, AUC > 0.9", words)
-
-
-def draw_lengths(tables: Tables) -> list[Panel]:
-    table, retrained = tables["predicted"].sort_values("test_length"), tables["retrained"].sort_values("length")
-    x, orange, other = table["test_length"], colour("attention"), OTHER_COLOURS
-    layers: list[Layer] = [
-        Line(x, table["test_error"], "as trained", orange),
-        spots(tables["simulated"], "test_length", "test_error", "", orange, marker("attention")),
-        Line(x, table["threshold_error"], "threshold fitted", other[0], "dash"),
-        Line(x, table["sharpness_error"], "threshold and sharpness fitted", other[1], "dashdot"),
-        Line(x, table["query_error"], "the same with the query ξ", other[3], "dot"),
-        Line(retrained["length"], retrained["test_error"], "trained at that length, same rates", other[4]),
-    ]
-    scores: list[Layer] = [
-        Line(x, table["auc"], "AUC", other[0]),
-        Line(x, table["sensitivity"], "sensitivity", orange),
-        Line(x, table["specificity"], "specificity", colour("pooled"), "dash"),
-    ]
-    length = "tokens per bag at test time"
-    return [
-        Panel("Trained at L = 10", length, AXES["test_error"], layers, logx=True, ylim=(0.0, 0.7)),
-        Panel("Ranking and threshold", length, "share", scores, logx=True, ylim=(0.4, 1.05)),
-    ]
-
-
-def lengths_findings(tables: Tables) -> str:
-    first, row = tested_at(tables, NEAREST), tested_at(tables, FURTHEST)
-    longest = float(select(tables["retrained"], {"length": FURTHEST})["test_error"].iloc[0])
-    errors = [row[name] for name in ("test_error", "threshold_error", "sharpness_error", "query_error")]
-    parts = zip(("threshold", "sharpness", "query"), errors, errors[1:])
-    listed = ", ".join(f"{before - after:.3f} to the {name}" for name, before, after in parts)
-    return (
-        f"An attention classifier trained on bags of {NEAREST} tokens has an error of {first['test_error']:.3f} there and "
-        f"of {row['test_error']:.3f} on bags of {FURTHEST}, where its AUC is still {row['auc']:.3f}: it ranks bags well and "
-        f"puts the threshold in the wrong place (sensitivity {row['sensitivity']:.2f}, specificity {row['specificity']:.4f}). "
-        f"Of the error it loses {listed}; {row['query_error']:.3f} would be left with the query ξ itself. Training on the long "
-        "bags themselves, at the same rates and samples, is no remedy: the two gradient steps find no query there (error "
-        f"{longest:.3f})."
-    )
-
-
-lengths = study(
-    "lengths", lengths_grids, draw_lengths, lengths_findings, (lengths_exact, threshold_first, ranking_survives)
-)
-
+from .common import MODES, OPEN, Resolution, ordered, provided, study
 
 # The study `long-bags`: L = c d with θ = τ L^(1/3), at which two steps find part of the signal at every length.
 

@@ -1,30 +1,44 @@
-"""The square loss without a ridge: how fast its error falls, its peak at interpolation, and the margins' laws."""
+"""What a vanishing ridge shows: the peak at interpolation, the laws of the margins, the transition at the capacity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from ..._core.averages import extrapolate, summarise
-from ...plotting.panels import Histogram, Layer, Line, Panel, Points, Rule, by_model, largest
-from ...plotting.style import AXES, colour, marker
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
+from ..._core.averages import summarise
+from ...plotting.panels import Histogram, Layer, Line, Panel, Points, Rule, by_model, largest, overlay
+from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour, marker, plain_number
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
-    LineFit,
     ValueWithError,
-    fit_line,
     judge_agreement,
-    judge_slope,
     limits_of,
     means_of,
+    near,
+    predictions_of,
+    quantile,
     select,
+    worst,
 )
 from ...study.study import Grid, sized
-from ..stated_results import RATES
-from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, provided, study
+from ..stated_results import CAPACITY, TEST_ERROR
+from .capacity import OVER_CAPACITY, TASK, draws_grids, law, query_draws
+from .common import (
+    OURS,
+    TEN_TOKENS,
+    Resolution,
+    both,
+    exact,
+    listed,
+    ordered,
+    pair,
+    power_law,
+    provided,
+    study,
+)
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
 SQUARE = {**TEN_TOKENS, "loss": "square"}
@@ -32,102 +46,6 @@ SQUARE = {**TEN_TOKENS, "loss": "square"}
 
 def laws(models: Iterable[str]) -> list[dict[str, Any]]:
     return [{"model": m, **(QUERY if m == "attention" else {})} for m in models]
-
-
-# The study `rates`.
-
-WEIGHTS = {"attention": 1.0, "pooled": 1.0, "vectorized": 10.0}  # the vectorized classifier has L times more weights
-RATE_SPOTS = [8.0, 16.0, 32.0, 64.0]
-INFINITE = 1e7
-
-
-@sized(
-    quick=({"attention": [100, 200], "pooled": [60, 120], "vectorized": [8, 16]}, 44),
-    full=({"attention": [200, 400], "pooled": [200, 400], "vectorized": [20, 40]}, 40),
-)
-def rates_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
-    places = (*sorted({*np.geomspace(2.0, 1024.0, 19).tolist(), *RATE_SPOTS}), INFINITE)
-    spots, lines = [], []
-    for law in laws(MODELS):
-        weights, of_model = WEIGHTS[law["model"]], sizes[law["model"]]
-        spots += [{**law, "d": d, "alpha": weights * a} for d in of_model for a in RATE_SPOTS]
-        lines.append({**law, "alpha": [weights * a for a in places]})
-    return [
-        # The excess at the last spot is 8e-4: the limit it is measured from must be known far better.
-        Grid("simulated", "readout", {**SQUARE, "ridge": 1e-9}, points=spots, repeats=repeats),
-        Grid("predicted", "readout_theory", {**SQUARE, "ridge": 0.0, "accuracy": 4e-5}, points=lines),
-    ]
-
-
-def excess_predicted(tables: Tables, model: str) -> Any:
-    """Predicted error above its limit, with alpha per weight (n over the number of weights)."""
-    line = select(need(tables, "predicted", ["test_error"]), {"model": model}).sort_values("alpha")
-    if line["alpha"].max() < INFINITE:
-        raise NotJudgeable(f"{model}: no limit computed")
-    limit = float(line["test_error"].iloc[-1])
-    line = line[line["alpha"] < INFINITE]
-    return line.assign(per_weight=line["alpha"] / WEIGHTS[model], excess=line["test_error"] - limit, limit_error=limit)
-
-
-def excess_measured(tables: Tables, model: str) -> Any:
-    """Simulated error at d -> infinity above the predicted limit."""
-    found = extrapolate(select(need(tables, "simulated", ["test_error"]), {"model": model}), ["alpha"], "test_error")
-    limit = float(excess_predicted(tables, model)["limit_error"].iloc[0])
-    return found.assign(per_weight=found["alpha"] / WEIGHTS[model], excess=found["limit"] - limit)
-
-
-def fitted(tables: Tables, model: str) -> tuple[LineFit, float, float]:
-    """Simulated slope over RATE_SPOTS, the theory's there, and the theory's over its last decade."""
-    found, line = excess_measured(tables, model), excess_predicted(tables, model)
-    if (found["excess"] <= 0).any():
-        raise NotJudgeable(f"{model}: the excess is lost in noise")
-    fit = fit_line(np.log(found["per_weight"]), np.log(found["excess"]), found["error"] / found["excess"])
-    there = line[np.isclose(line["per_weight"].to_numpy()[:, None], RATE_SPOTS).any(axis=1)]
-    far = line[line["per_weight"] >= 100]
-    same, last = (fit_line(np.log(part["per_weight"]), np.log(part["excess"])).slope for part in (there, far))
-    return fit, same, last
-
-
-def slope(model: str) -> Claim:
-    def criterion(tables: Tables) -> Judgement:
-        fit, same, far = fitted(tables, model)
-        note = f"theory: {same:.3f} on the simulated range, {far:.4f} over its last decade"
-        return provided(
-            abs(far + 1) <= 0.02, replace(judge_slope(fit, same, Resolution.EXPONENT, note), predicted="-1")
-        )
-
-    rule = "theory: slope −1 to 0.02 over its last decade; simulated (d → ∞): the theory's slope on the same range "
-    statement = f"The excess error of the {model} classifier falls like 1/α₁"
-    return Claim(f"rate-{model}", statement, f"{rule}within the margin; resolution 0.2", criterion, **RATES)
-
-
-def draw_rates(tables: Tables) -> list[Panel]:
-    layers: list[Layer] = []
-    for model in MODELS:
-        line, found = excess_predicted(tables, model), excess_measured(tables, model)
-        dash = "dash" if model == "vectorized" else "solid"  # it lies on top of the pooled one
-        at, name = (found["per_weight"], found["excess"], found["error"]), f"{model}: simulated, d → ∞"
-        layers.append(Line(line["per_weight"], line["excess"], f"{model}: theory", colour(model), dash))
-        layers.append(Points(*at, name, colour(model), marker(model)))
-    x = np.array([10.0, 1000.0])
-    layers.append(Line(x, 1.0 / x, "slope −1", "#555555", "dot"))
-    label = "samples per weight, α₁ (vectorized: α₁/L)"
-    return [Panel("Excess error, square loss, no ridge", label, "test error − its limit", layers, logx=True, logy=True)]
-
-
-def rates_findings(tables: Tables) -> str:
-    words, ends = [], []
-    for model in MODELS:
-        fit, _, far = fitted(tables, model)
-        words.append(f"{model} {fit.slope:.2f} ± {fit.slope_error:.2f} simulated, {far:.3f} in theory at large α₁")
-        ends.append(f"{model} {float(excess_predicted(tables, model)['limit_error'].iloc[0]):.3f}")
-    return (
-        f"Fitted slopes: {'; '.join(words)}. All classifiers learn at the same rate; what differs is where they end: "
-        f"{', '.join(ends)}."
-    )
-
-
-rates = study("rates", rates_grids, draw_rates, rates_findings, tuple(map(slope, MODELS)))
 
 
 # The study `interpolation`.
@@ -269,4 +187,167 @@ interpolation = study(
     draw_interpolation,
     interpolation_findings,
     (away_exact, peak, margin_laws, leave_one_out),
+)
+
+
+# The study `transition`.
+
+# alpha* = 3.370 at this setting (the study `capacity` measures it), and 0.7 and 1.3 times that: theory against simulation.
+STAR, BELOW, ABOVE = 3.37, 2.359, 4.381
+
+
+@sized(quick=("quick", [80, 240], 24), full=("full", [200, 600], 20))
+def transition_grids(size: str, sizes: list[int], repeats: int) -> list[Grid]:
+    fixed, few = {**TASK, **law("attention")}, max(2, repeats // 2)
+    shares = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5)
+    places = {share: round(share * STAR, 4) for share in shares}
+    ridge = {"ridge": [1e-2, 1e-3, 1e-5]}
+    ends: dict[str, list[Any]] = {"d": sizes, **ridge, "alpha": [BELOW, ABOVE]}
+    middle: dict[str, list[Any]] = {"d": sizes[-1:], **ridge, "alpha": [places[s] for s in (0.9, 1.0, 1.1)]}
+    margin, runs = {**fixed, "alpha": [places[0.5]]}, {**fixed, "alpha": places[0.5], "ridge": 1e-8}
+    limit: dict[str, list[Any]] = {"loss": ["logistic", "exponential"], "ridge": [1e-4, 1e-6, 1e-8]}
+    return [
+        Grid("predicted", "readout_theory", {**fixed, "alpha": list(places.values())}, ridge),
+        Grid("simulated", "readout", fixed, ends, repeats=repeats, first_seed=6000),
+        Grid("shown", "readout", fixed, middle, repeats=few, first_seed=6000),
+        Grid("margin", "readout_theory", margin, limit),
+        Grid("margin_runs", "readout", runs, {"d": sizes}, repeats=2 * repeats, first_seed=8000),
+        *draws_grids(size),  # cost nothing where the studies `capacity` and `query-capacity` have been run
+        *query_draws(size),
+    ]
+
+
+def by_ridge(table: Any, alpha: float) -> Any:
+    """Mean training loss at a place, by ridge, the largest first."""
+    found = summarise(select(table, {"alpha": alpha}), "ridge", "train_loss").sort_values("ridge", ascending=False)
+    if len(found) < 3:
+        raise NotJudgeable(f"training losses at {len(found)} ridges")
+    return found
+
+
+@exact("transition-exact", TEST_ERROR, ["ridge", "alpha"], Resolution.COARSE, "train_loss", None)
+def transition_exact(tables: Tables) -> Any:
+    """The theory gives the training loss on both sides of the capacity, at every ridge.
+
+    Training loss at 0.7 α* and 1.3 α*, three ridges.
+    """
+    return pair(tables, "train_loss")
+
+
+@claim("transition-ridge", CAPACITY)
+def zero_below(tables: Tables) -> Judgement:
+    """As the ridge falls the training loss vanishes below the capacity and stays positive above it.
+
+    Theory and simulation: from λ = 10⁻² to 10⁻⁵ to at most 5 % at 0.7 α*, to at least 50 % at 1.3 α*.
+    """
+    verdicts, words = [], []
+    for name, table in zip(("simulated", "predicted"), pair(tables, "train_loss")):
+        table = table[table["d"] == table["d"].max()] if "d" in table else table
+        ladders = [by_ridge(table, place) for place in (BELOW, ABOVE)]
+        fall, stay = (float(part["mean"].iloc[-1] / part["mean"].iloc[0]) for part in ladders)
+        # Relative errors of the two ends of each series of ridges; the theory's are negligible.
+        spread = [float(np.hypot(*(part["error"] / part["mean"]).iloc[[0, -1]])) for part in ladders]
+        low, high = (0.0 if name == "predicted" else float(quantile(4, 10)) * e for e in spread)
+        off = fall * (1 - low) > 0.05 or stay * (1 + high) < 0.5
+        sure = fall * (1 + low) <= 0.05 and stay * (1 - high) >= 0.5
+        verdicts.append("confirmed" if sure else "refuted" if off else "undecided")
+        words.append(f"{name}: to {fall:.3f} of it below, to {stay:.2f} above")
+    return Judgement(worst(verdicts), "to at most 0.05 below α*, to at least 0.5 above", "; ".join(words))
+
+
+@claim("max-margin", OURS)
+def max_margin(tables: Tables) -> Judgement:
+    """Below the capacity the error tends to that of the largest margin as the ridge falls, whatever the loss.
+
+    At 0.5 α*. Theory, logistic and exponential loss, λ from 10⁻⁴ to 10⁻⁸: the norm of the readout grows at least twofold, and
+    errors come closer at each step, to within 0.001, margin included. Simulated, logistic loss at λ = 10⁻⁸ (d → ∞): that error
+    within 0.03, margin included.
+    """
+    table = need(tables, "margin", ["test_error", "norm_w"])
+    last = select(table, {"ridge": table["ridge"].min()})
+    limits = predictions_of(last, "loss", "test_error", "standard_error", np.inf)
+    run = limits_of(need(tables, "margin_runs", ["test_error"]), "loss", "test_error")["logistic"]
+    met, seen = (
+        near(limits["logistic"], limits["exponential"], 1e-3, 2),
+        near(run, limits["logistic"], Resolution.FINE, 2),
+    )
+    # Both losses are solved on the same draws, so that their difference has next to no error.
+    error, norm = (table.pivot_table(index="ridge", columns="loss", values=v) for v in ("test_error", "norm_w"))
+    closer = (error["logistic"] - error["exponential"]).abs().is_monotonic_increasing
+    growth = float((norm.iloc[0] / norm.iloc[-1]).min())
+    judged = Judgement(worst([met, seen]), listed(limits), str(run), f"norm × {growth:.1f}")
+    return provided(growth > 2 and closer, judged)
+
+
+def widths(tables: Tables) -> Any:
+    """Relative standard deviation of the last separable α at each size, by classifier and task, with its error."""
+    names = ("draws", "twice_draws", "query_draws")
+    table = pd.concat([need(tables, name, ["alpha_star"]) for name in names], ignore_index=True)
+    rows = []
+    for (model, *task, d), part in table.groupby(["model", "cosine", "sparsity", "strength", "d"]):
+        if len(part) < 10:
+            raise NotJudgeable(f"{len(part)} draws at d = {d}")
+        width = part["alpha_star"].std(ddof=1) / part["alpha_star"].mean()
+        # Of a standard deviation estimated from draws that are nearly normal.
+        rows.append((model, f"{model} {task}", d, width, width / np.sqrt(2 * (len(part) - 1))))
+    found = pd.DataFrame(rows, columns=["model", "of", "d", "width", "error"])
+    if (found.groupby("of")["d"].nunique() < 2).any():
+        raise NotJudgeable("widths at one size")
+    # Over each group's own means, so that all lie on one line.
+    centres = found.groupby("of")[["d", "width"]].transform(lambda x: np.exp(np.log(x).mean()))
+    return found.assign(size=found["d"] / centres["d"], scaled=found["width"] / centres["width"])
+
+
+@claim("transition-dimension", OURS)
+def sharpens(tables: Tables) -> Judgement:
+    """The transition sharpens with the dimension: the last separable α scatters like d^(−1/2).
+
+    Standard deviation over draws at two or three sizes, nine classifiers and tasks: common exponent −1/2 within the margin;
+    resolution 0.2.
+    """
+    found = widths(tables)
+    note = f"{found['of'].nunique()} classifiers and tasks, {len(found)} widths"
+    return power_law(found["size"], found["scaled"], found["error"] / found["width"], -0.5, Resolution.EXPONENT, note)
+
+
+def draw_transition(tables: Tables) -> list[Panel]:
+    simulated = pd.concat([tables["simulated"], tables["shown"]], ignore_index=True)
+    losses: list[Layer] = []
+    width: list[Layer] = []
+    ridges = sorted(tables["predicted"]["ridge"].unique(), reverse=True)
+    for ridge, shade in zip(ridges, (OTHER_COLOURS[0], OTHER_COLOURS[1], colour("attention"))):
+        parts = (select(table, {"ridge": ridge}) for table in (tables["predicted"], simulated))
+        scaled = (table.assign(alpha=table["alpha"] / STAR) for table in parts)
+        losses += overlay(scaled, "alpha", "train_loss", f"λ = {plain_number(ridge)}", shade)
+    losses.append(Rule("x", 1.0, "capacity"))
+    found = widths(tables)
+    for model, part in found.groupby("model"):
+        error = part["error"] * part["scaled"] / part["width"]
+        width.append(Points(part["size"], part["scaled"], error, str(model), colour(model), marker(model)))
+    ends = np.array([found["size"].min(), found["size"].max()])
+    width.append(Line(ends, ends**-0.5, "d^(−1/2)", REFERENCE, "dash"))
+    across = ("d (over its mean)", "scatter of the last separable α (over its mean)")
+    return [
+        Panel("Training loss at falling ridge", OVER_CAPACITY, AXES["train_loss"], losses, logy=True),
+        Panel("Width of the transition", *across, width, logx=True, logy=True),
+    ]
+
+
+def transition_findings(tables: Tables) -> str:
+    low, high = (", ".join(f"{v:.2g}" for v in by_ridge(tables["predicted"], a)["mean"]) for a in (BELOW, ABOVE))
+    margin = max_margin(tables)
+    return (
+        f"With λ = 0.01, 0.001, 0.00001 the training loss is {low} at 0.7 α* and {high} at 1.3 α*: it vanishes below the "
+        "capacity and stays above it, and the smaller the ridge, the sharper the bend. At finite d the place where "
+        f"separability is lost scatters about α* like d to the power {sharpens(tables).measured}. Below α* every loss ends at "
+        f"the largest margin (errors {margin.predicted}; simulated {margin.measured})."
+    )
+
+
+transition = study(
+    "transition",
+    transition_grids,
+    draw_transition,
+    transition_findings,
+    (transition_exact, zero_below, max_margin, sharpens),
 )

@@ -1,4 +1,4 @@
-"""How strong must the signal be as bags grow longer (Propositions 1 to 4)? And the error at one strength."""
+"""How strong must the signal be as bags grow longer (Propositions 1 to 4)? The study: `scaling`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from ..._core.averages import extrapolate, with_error
-from ...plotting.panels import Layer, Line, Panel, Points, Rule, by_model
+from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import AXES, REFERENCE, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
@@ -18,25 +18,21 @@ from ...study.criteria import (
     equal_verdict,
     fit_line,
     judge_slope,
-    limits_of,
     quantile,
     select,
     worst,
 )
 from ...study.study import Grid, sized
-from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
+from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, stated_of
 from .common import (
     MODELS,
     OURS,
     Resolution,
     Source,
     decided,
-    exact,
-    first_crossing,
     listed,
     near_slope,
     ordered,
-    pair,
     provided,
     sharp,
     study,
@@ -51,9 +47,6 @@ CENTRES = {
     "vectorized": {8: 9.7, 16: 14.5, 32: 22.3},
     "attention": {8: 4.0, 24: 4.45, 72: 5.05},
 }
-
-
-# The study `scaling`.
 
 
 def mechanisms(length: int) -> list[dict[str, Any]]:
@@ -391,105 +384,4 @@ scaling = study(
         attention_exponent,
         trained_exact,
     ),
-)
-
-
-# The study `fixed-strength`.
-
-TOLERATED = 0.25  # test error up to which a length counts as tolerated
-
-
-@sized(
-    quick=({"attention": [100, 300], "pooled": [100, 300], "vectorized": [40, 120]}, 28),
-    full=({"attention": [400, 1200], "pooled": [400, 1200], "vectorized": [100, 200]}, 30),
-)
-def fixed_strength_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
-    """As in the study `scaling`, with fewer samples; seeds other than those that sizes were chosen on."""
-
-    def setting(model: str, length: int) -> dict[str, Any]:
-        return {**trained_setting(model, length), "alpha0": 2.0, "alpha1": 2.0, "strength": 6.0}
-
-    lines = [setting(model, 2**i) for model in MODELS for i in range(10) if i or model != "attention"]
-    # Queries scatter most between data sets at L = 256. The vectorized classifier's corrections are of order L/d.
-    runs = [
-        ("attention", [256], 3 * repeats),
-        ("attention", [4, 16, 64], repeats),
-        ("pooled", [4, 16, 64, 256], repeats),
-    ]
-    runs.append(("vectorized", [4, 8, 16], repeats))
-    return [
-        Grid("predicted", "forecast", points=lines),
-        *(
-            Grid("simulated", "simulate", {}, {"d": sizes[m]}, [setting(m, n) for n in lengths], times, 1000)
-            for m, lengths, times in runs
-        ),
-    ]
-
-
-@exact("fixed-strength-exact", TEST_ERROR, ["model", "length"], Resolution.COARSE)
-def errors_exact(tables: Tables) -> Any:
-    """The theory gives the test error at every length.
-
-    L = 4 to 256 for attention and pooling, 4 to 16 for the vectorized classifier.
-    """
-    return pair(tables)
-
-
-@claim("fixed-strength-order", TEST_ERROR)
-def error_order(tables: Tables) -> Judgement:
-    """At one strength attention has the least error and the vectorized classifier the largest.
-
-    Simulated, d → ∞, at the lengths that all three were simulated at: differences beyond the margin.
-    """
-    found = limits_of(need(tables, "simulated", ["test_error"]), ["model", "length"], "test_error")
-    common = sorted(set.intersection(*({n for m, n in found if m == model} for model in MODELS)))
-    pairs = [(found[b, n], found[a, n]) for n in common for a, b in (("attention", "pooled"), ("pooled", "vectorized"))]
-    words = (f"L = {n}: " + listed({model: found[model, n] for model in MODELS}) for n in common)
-    return ordered(pairs, "attention < pooled < vectorized", "; ".join(words))
-
-
-def longest(tables: Tables, model: str) -> float:
-    """The length at which the predicted error passes the tolerated one, interpolated in log L; infinite where it does not."""
-    line = select(need(tables, "predicted", ["test_error"]), {"model": model}).sort_values("length")
-    at = float(np.exp(first_crossing(np.log(line["length"]), TOLERATED - line["test_error"])))
-    return at if np.isfinite(at) else np.inf
-
-
-@claim("fixed-strength-longer", TEST_ERROR)
-def longer(tables: Tables) -> Judgement:
-    """Attention tolerates far longer bags than pooling.
-
-    At five times the length where pooling's predicted error passes 0.25 or more, attention's simulated one (d → ∞) is below
-    0.25, beyond the margin.
-    """
-    limit = longest(tables, "pooled")
-    attention = select(need(tables, "simulated", ["test_error"]), {"model": "attention"})
-    far = {n: found for n, found in limits_of(attention, "length", "test_error").items() if n >= 5 * limit}
-    if not far:
-        raise NotJudgeable(f"pooling passes {TOLERATED:g} at L = {limit:.1f}; nothing was simulated at 5 times that")
-    n = min(far)
-    note = f"pooling passes {TOLERATED:g} at L = {limit:.1f}"
-    return ordered([(TOLERATED, far[n])], f"below {TOLERATED:g}", f"{far[n]} at L = {n:g}", note)
-
-
-def draw_fixed_strength(tables: Tables) -> list[Panel]:
-    layers = by_model(tables["predicted"], tables["simulated"], "length", "test_error", limit=True)
-    layers.append(Rule("y", TOLERATED, f"error {TOLERATED:g}"))
-    return [Panel("Longer bags, one strength (θ = 6)", AXES["length"], AXES["test_error"], layers, logx=True)]
-
-
-def fixed_strength_findings(tables: Tables) -> str:
-    words = ", ".join(f"{model} to L = {longest(tables, model):.0f}" for model in MODELS)
-    return (
-        f"At θ = 6 and four samples per dimension in all, an error of {TOLERATED:g} is kept up by {words}. "
-        "Attention's longest bags grow like αθ⁴, pooling's like θ² (study `ladder`): beyond them the query is no longer found."
-    )
-
-
-fixed_strength = study(
-    "fixed-strength",
-    fixed_strength_grids,
-    draw_fixed_strength,
-    fixed_strength_findings,
-    (errors_exact, error_order, longer),
 )
