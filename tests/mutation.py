@@ -432,7 +432,7 @@ MUTANTS = [
         "tests/paper/test_catalogue.py::test_capacity_threshold[1.0-0.05-confirmed]",
     ),
     Mutant(
-        "paper/catalogue/common.py",
+        "paper/catalogue/claim_builders.py",
         "worst(larger(high, low, len(pairs)) for high, low in pairs)",
         "worst(larger(high, low, 1) for high, low in pairs[:1])",
         "tests/paper/test_catalogue.py::test_more_signal_tokens[pooled1-refuted]",

@@ -22,21 +22,8 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..stated_results import ALIGNMENT, MANY_SAMPLES, TEST_ERROR, checked
-from .common import (
-    OURS,
-    STATED,
-    TEN_TOKENS,
-    Resolution,
-    both,
-    decided,
-    exact,
-    listed,
-    ordered,
-    pair,
-    power_law,
-    provided,
-    study,
-)
+from . import OURS, STATED, TEN_TOKENS, Resolution
+from .claim_builders import both, decided, exact, listed, ordered, pair, power_law, provided, study, value_at
 
 
 @sized(quick=([2000, 4000], 20), full=([10000, 20000], 50))
@@ -108,7 +95,7 @@ def draw_alignment(tables: Tables) -> list[Panel]:
         gaps = [table.assign(gap=1 - table[name]) for table in (lines, shown)]
         panels[0] += overlay((lines, shown), "alpha0", name, AXES[name], shade)
         panels[1] += overlay(gaps, "alpha0", "gap", AXES[name], shade)
-    constant, tail = float(lines["rate"].iloc[0]), np.array([4.0, 160.0])
+    constant, tail = value_at(tables, "predicted", "rate"), np.array([4.0, 160.0])
     panels[1].append(Line(tail, constant / tail, f"K/α₀, K = {constant:.3f}", "#555555", "dot"))
     title = f"Alignment after two steps (d = {int(shown['d'].max())})"
     return [
@@ -118,7 +105,7 @@ def draw_alignment(tables: Tables) -> list[Panel]:
 
 
 def alignment_findings(tables: Tables) -> str:
-    (fit, _), constant = _rate_fits(tables), float(tables["predicted"]["rate"].iloc[0])
+    (fit, _), constant = _rate_fits(tables), value_at(tables, "predicted", "rate")
     return (
         f"The query turns to the signal with more samples: 1 − cos(q₂, ξ) falls with slope {fit.slope:.3f} ± "
         f"{fit.slope_error:.3f} on log axes, and the predicted constant is K = {constant:.3f}. The query is better aligned "
@@ -204,7 +191,7 @@ def amplifies(tables: Tables) -> Judgement:
     α₀ = 8, d → ∞: attention on the signal token of positive bags at least 5 times the uniform share, beyond the margin.
     """
     found = limits_of(select(of_bags(tables, "simulated"), {"alpha0": SHOWN}), "alpha0", "mass")[SHOWN]
-    uniform = float(need(tables, "predicted", ["uniform"])["uniform"].iloc[0])
+    uniform = value_at(tables, "predicted", "uniform")
     return ordered([(found, 5 * uniform)], f"at least 5 × {uniform:g}", str(found), f"before training: {uniform:g}")
 
 
@@ -250,7 +237,7 @@ def regime(tables: Tables) -> Judgement:
     Theory, α₀ = α₁ = α: error above 0.45 at α = 0.02, and within 0.003 of that with a known signal at α = 50.
     """
     found = need(tables, "regime", ["test_error"]).set_index("alpha0")["test_error"].sort_index()
-    best = float(need(tables, "known", ["test_error"])["test_error"].iloc[0])
+    best = value_at(tables, "known")
     few, many = float(found.iloc[0]), float(found.iloc[-1])
     holds = few > 0.45 and many < best + 0.003
     return decided(holds, f"above 0.45, then within 0.003 of {best:.4f}", listed(found.to_dict(), "α"))
@@ -273,10 +260,14 @@ def draw_map(tables: Tables) -> list[Panel]:
     ]
     cosines = overlay((tables["few_predicted"], tables["few"]), "alpha0", "cosine_q", "", orange, limit=True)
     attention, runs = (select(tables[name], {"model": "attention"}) for name in ("trained_predicted", "trained"))
-    base = select(tables["trained_predicted"], {"model": "pooled"})["test_error"].iloc[0]
     errors: list[Layer] = [
         *overlay((attention, runs), "alpha0", "test_error", "", orange, limit=True),
-        level(base, attention["alpha0"], "pooled: theory", colour("pooled")),
+        level(
+            value_at(tables, "trained_predicted", model="pooled"),
+            attention["alpha0"],
+            "pooled: theory",
+            colour("pooled"),
+        ),
     ]
     label, few = f"attention on the signal token (k = {SHARPNESS:g})", "Too few samples leave the query unaligned"
     return [

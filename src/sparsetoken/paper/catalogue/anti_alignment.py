@@ -21,7 +21,8 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..stated_results import SIGN, stated_of
-from .common import MODES, OURS, Resolution, decided, exact, listed, ordered, pair, provided, study
+from . import MODES, OURS, Resolution
+from .claim_builders import decided, exact, listed, ordered, pair, provided, study, value_at
 
 # The study `anti-alignment`.
 
@@ -93,7 +94,7 @@ def above_constant(tables: Tables) -> Judgement:
     Test error of the trained attention (d → ∞) above the prevalence 0.2 beyond the margin.
     """
     found, note = _anti_aligned(tables, "test_error")
-    share = float(tables["trained"]["prevalence"].iloc[0])
+    share = value_at(tables, "trained", "prevalence")
     return ordered([(found, share)], f"above {share:g}", str(found), note)
 
 
@@ -137,9 +138,10 @@ def anti_alignment_findings(tables: Tables) -> str:
     return (
         f"{int(there['anti_aligned'].sum())} of the {len(there)} simulated settings are predicted to be anti-aligned: rare "
         "positives with too small a bias step, where the residuals of negative bags push the query away from the signal. "
-        "The remedy is a larger η_b, so that the bias fits the base rate. At π = "
-        f"{tables['trained']['prevalence'].iloc[0]:g} the trained attention has error {means['attention'].value:.3f}, pooling "
-        f"{means['pooled'].value:.3f}: worse than always answering negative, but not than chance."
+        "The remedy is a larger η_b, so that the bias fits the base rate. At "
+        f"π = {value_at(tables, 'trained', 'prevalence'):g} the trained attention has error "
+        f"{means['attention'].value:.3f}, pooling {means['pooled'].value:.3f}: worse than always "
+        "answering negative, but not than chance."
     )
 
 

@@ -22,7 +22,8 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..stated_results import CAPACITY, checked, stated_of
-from .common import ALIKE, MODELS, OURS, Resolution, decided, listed, ordered, provided, study
+from . import ALIKE, MODELS, OURS, Resolution
+from .claim_builders import decided, listed, ordered, provided, study, with_alpha
 
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
 OVER_CAPACITY = "samples over predicted capacity, α/α*"
@@ -304,7 +305,7 @@ def cosine_governs(tables: Tables) -> Judgement:
 def staged_capacity(tables: Tables) -> Any:
     """The capacity at the cosine that the two steps reach, by total α; interpolated between the cosines of `predicted`."""
     line, _ = query_line(tables)
-    table = need(tables, "staged", ["cosine_q"]).assign(alpha=lambda t: t["alpha0"] + t["alpha1"]).sort_values("alpha")
+    table = with_alpha(need(tables, "staged", ["cosine_q"])).sort_values("alpha")
     return table.assign(capacity=np.interp(table["cosine_q"], line.index, line))
 
 

@@ -22,19 +22,8 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..stated_results import RATES, TEST_ERROR
-from .common import (
-    MODELS,
-    OURS,
-    TEN_TOKENS,
-    Resolution,
-    exact,
-    first_crossing,
-    listed,
-    ordered,
-    pair,
-    provided,
-    study,
-)
+from . import MODELS, OURS, TEN_TOKENS, Resolution
+from .claim_builders import exact, first_crossing, listed, ordered, pair, provided, study, value_at
 from .ridgeless import SQUARE, laws
 from .separation import trained_setting
 
@@ -319,7 +308,7 @@ def draw_lengths(tables: Tables) -> list[Panel]:
 
 def lengths_findings(tables: Tables) -> str:
     first, row = tested_at(tables, NEAREST), tested_at(tables, FURTHEST)
-    longest = float(select(tables["retrained"], {"length": FURTHEST})["test_error"].iloc[0])
+    longest = value_at(tables, "retrained", length=FURTHEST)
     errors = [row[name] for name in ("test_error", "threshold_error", "sharpness_error", "query_error")]
     parts = zip(("threshold", "sharpness", "query"), errors, errors[1:])
     listed = ", ".join(f"{before - after:.3f} to the {name}" for name, before, after in parts)

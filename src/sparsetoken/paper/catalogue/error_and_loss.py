@@ -15,7 +15,8 @@ from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
 from ...study.study import Grid, sized
 from ..stated_results import MISALIGNED, TEST_ERROR, checked, stated_of
-from .common import ALIKE, MODELS, OURS, TEN_TOKENS, decided, exact, first_crossing, listed, ordered, pair, study
+from . import ALIKE, MODELS, OURS, TEN_TOKENS
+from .claim_builders import decided, exact, first_crossing, listed, ordered, pair, study, value_at
 
 SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.
@@ -257,9 +258,8 @@ def cosine_governs_error(tables: Tables) -> Judgement:
 
     Theory, α = 2, cosine 0.9: errors at k = 0.1 and 2 within 10 % of each other.
     """
-    rows = {0.1: ("soft", {"sharpness": 0.1}), 2.0: ("predicted", {"alpha": FEW})}
-    at = {k: select(need(tables, name), {**where, "cosine": 0.9}) for k, (name, where) in rows.items()}
-    found = {k: float(row["test_error"].iloc[0]) for k, row in at.items()}
+    soft = value_at(tables, "soft", sharpness=0.1, cosine=0.9)
+    found = {0.1: soft, 2.0: value_at(tables, "predicted", alpha=FEW, cosine=0.9)}
     alike = max(found.values()) < (1 + ALIKE) * min(found.values())
     return decided(alike, "the same at every k", listed(found, "k"), "true at a given sharpness only")
 
@@ -270,22 +270,18 @@ def soft(tables: Tables) -> Judgement:
 
     Theory, α = 2, cosines −0.9, 0 and 0.9: distance to pooling's error below 0.002 at k = 0.001, and growing with k.
     """
-    base = pooled_error(tables, FEW)
+    base = value_at(tables, "pooled_predicted", alpha=FEW)
     gaps = (need(tables, "soft", ["test_error"]).set_index("sharpness")["test_error"] - base).abs()
     largest = gaps.groupby(level=0).max().sort_index()
     holds = largest.iloc[0] < 2e-3 and largest.is_monotonic_increasing
     return decided(holds, "0 as k → 0", listed(largest.to_dict(), "k"))
 
 
-def pooled_error(tables: Tables, alpha: float) -> float:
-    return float(select(need(tables, "pooled_predicted"), {"alpha": alpha})["test_error"].iloc[0])
-
-
 def crossing(tables: Tables, alpha: float) -> float:
     """The positive cosine at which attention and pooling have the same predicted error."""
     line = select(tables["predicted"], {"alpha": alpha}).sort_values("cosine")
     line = line[line["cosine"] >= 0]
-    return first_crossing(line["cosine"], line["test_error"] - pooled_error(tables, alpha))
+    return first_crossing(line["cosine"], line["test_error"] - value_at(tables, "pooled_predicted", alpha=alpha))
 
 
 def draw_misalignment(tables: Tables) -> list[Panel]:
@@ -296,7 +292,15 @@ def draw_misalignment(tables: Tables) -> list[Panel]:
             line = select(tables["predicted"], {"alpha": value}).sort_values("cosine")
             name = f"theory{far}"
             layers.append(Line(line["cosine"], line["test_error"], f"attention: {name}", colour("attention"), dash))
-            layers.append(level(pooled_error(tables, value), (-1, 1), f"pooled: {name}", colour("pooled"), dash))
+            layers.append(
+                level(
+                    value_at(tables, "pooled_predicted", alpha=value),
+                    (-1, 1),
+                    f"pooled: {name}",
+                    colour("pooled"),
+                    dash,
+                )
+            )
         for model, table in (("attention", tables["simulated"]), ("pooled", tables["pooled"].assign(cosine=0.0))):
             part = select(table, {"alpha": alpha})
             layers.append(spots(part, "cosine", "test_error", model, colour(model), marker(model)))

@@ -16,8 +16,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, means_of
 from ...study.study import Grid
-from . import self_attention
-from .common import OPEN, THEORY_DEGREES, decided, exact, listed, ordered, pair, sharp, study
+from . import OPEN, THEORY_DEGREES, self_attention
+from .claim_builders import decided, exact, listed, ordered, pair, sharp, study
 from .self_attention import crossing
 from .separation import KNOWN, TARGET, known, known_ratio
 

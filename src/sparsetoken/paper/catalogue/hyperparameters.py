@@ -13,7 +13,8 @@ from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, means_of, select
 from ...study.study import Grid, sized
 from ..stated_results import TEST_ERROR
-from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair, provided, study
+from . import OURS, STATED, TEN_TOKENS, Resolution
+from .claim_builders import exact, listed, ordered, pair, provided, study, with_alpha
 
 BASE: dict[str, Any] = {
     **{**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha0": 2.0, "alpha1": 2.0},
@@ -69,7 +70,7 @@ def grids(sizes: list[int], repeats: int) -> list[Grid]:
 
 def with_share(table: Any) -> Any:
     """The column share: D0's part of all samples, as specified."""
-    return table.assign(share=(table["alpha0"] / (table["alpha0"] + table["alpha1"])).round(6))
+    return table.assign(share=(table["alpha0"] / with_alpha(table)["alpha"]).round(6))
 
 
 def best_of(table: Any, column: str) -> tuple[float, float]:

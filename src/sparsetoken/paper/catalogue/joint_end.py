@@ -9,7 +9,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of, near, predictions_of, select, worst
 from ...study.study import Grid, sized
-from .common import OPEN, TASK_FIELDS, TASKS, TEN_TOKENS, decided, exact, listed, ordered, pair, provided, study
+from . import OPEN, TASK_FIELDS, TASKS, TEN_TOKENS
+from .claim_builders import decided, exact, listed, ordered, pair, provided, study, value_at
 
 ALPHA = 2.0
 CASES: list[dict[str, Any]] = [
@@ -211,7 +212,7 @@ def trap(tables: Tables) -> Judgement:
 
 def draw(tables: Tables) -> list[Panel]:
     line = select(tables["decays"], TASKS[0]).sort_values("decay")
-    bayes = float(select(tables["bayes"], TASKS[0])["test_error"].iloc[0])
+    bayes = value_at(tables, "bayes", **TASKS[0])
     errors = [
         Line(line["decay"], line["test_error"], "trained bias", OTHER_COLOURS[2]),
         Line(line["decay"], line["refitted_error"], "bias refitted to leave-one-out scores", OTHER_COLOURS[1]),

@@ -13,7 +13,8 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select, worst
 from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, sized
-from .common import BAGS, OPEN, STEPS, TASK_FIELDS, TASKS, TEN_TOKENS, exact, listed, ordered, pair, study, theory_of
+from . import BAGS, OPEN, STEPS, TASK_FIELDS, TASKS, TEN_TOKENS
+from .claim_builders import exact, listed, ordered, pair, study, theory_of, with_alpha
 
 DECAY = 0.2
 FIXED = {**TEN_TOKENS, "steps": STEPS, "rates": {"q": 1.0, "w": 1.0, "bias": 0.5}}
@@ -83,7 +84,7 @@ def ends(tables: Tables, name: str, by: str | list[str] = "alpha", **where: Any)
 
 def staged_best(tables: Tables) -> dict[float, ValueWithError]:
     """Staged training's least error over the ridges at each total α."""
-    table = need(tables, "staged", ["test_error"]).assign(alpha=lambda t: t["alpha0"] + t["alpha1"])
+    table = with_alpha(need(tables, "staged", ["test_error"]))
     best = table.sort_values("test_error").groupby("alpha", sort=True, as_index=False).first()
     return theory_of(best, "alpha", error="standard_error")
 

@@ -17,7 +17,8 @@ from ...plotting.style import AXES, REFERENCE, colour, label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import equal_verdict, fit_line, limits_of, quantile, select, worst
 from ...study.study import Grid
-from .common import OPEN, OURS, decided, sharp, study
+from . import OPEN, OURS
+from .claim_builders import decided, sharp, study
 
 PLAIN: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0}
 LENGTHS = [10**i for i in range(2, 7)]

@@ -13,7 +13,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select, worst
 from ...study.study import Grid, sized
-from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, complete, exact, listed, ordered, pair, study, theory_of
+from . import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution
+from .claim_builders import complete, exact, listed, ordered, pair, study, theory_of, value_at, with_alpha
 
 
 @sized(quick=([150, 300], 24, [100, 200], 36), full=([500, 1000], 10, [500, 1000], 20))
@@ -37,11 +38,6 @@ def limits_grids(sizes: list[int], repeats: int, passing_sizes: list[int], passi
     ]
 
 
-def total(table: Any) -> Any:
-    """The column alpha: all samples of the staged training."""
-    return table.assign(alpha=table["alpha0"] + table["alpha1"])
-
-
 @claim("bayes-unbeaten", OURS)
 def unbeaten(tables: Tables) -> Judgement:
     """No learner beats the Bayes limit.
@@ -49,7 +45,7 @@ def unbeaten(tables: Tables) -> Judgement:
     Four α: errors of attention and pooling above the limit beyond the margin, at both sizes; those of message passing, which
     comes closest, on average over α (d → ∞) not below it by 0.003, beyond the margin.
     """
-    found = means_of(total(need(tables, "simulated", ["test_error"])), ["d", "model", "alpha"], "test_error")
+    found = means_of(with_alpha(need(tables, "simulated", ["test_error"])), ["d", "model", "alpha"], "test_error")
     bayes = predictions_of(need(tables, "bayes", ["test_error"]), "alpha", "test_error", "test_error_se", np.inf)
     passing = limits_of(need(tables, "passing", ["test_error"]), "alpha", "test_error")
     verdicts = [larger(error, bayes[a], len(found)) for (_, _, a), error in found.items()]
@@ -85,7 +81,11 @@ def hard(tables: Tables) -> Judgement:
 
 def draw_limits(tables: Tables) -> list[Panel]:
     bayes, line = tables["bayes"].sort_values("alpha"), tables["hard"].sort_values("alpha")
-    predicted, simulated, passing = total(tables["predicted"]), total(tables["simulated"]), colour("reachable")
+    predicted, simulated, passing = (
+        with_alpha(tables["predicted"]),
+        with_alpha(tables["simulated"]),
+        colour("reachable"),
+    )
     layers: list[Layer] = [
         Line(bayes["alpha"], bayes["test_error"], "Bayes limit", colour("bayes")),
         Line(bayes["alpha"], bayes["reachable_test_error"], "message passing: theory", passing, "dash"),
@@ -106,7 +106,7 @@ def draw_limits(tables: Tables) -> list[Panel]:
 
 def limits_findings(tables: Tables) -> str:
     bayes = tables["bayes"].set_index("alpha")["test_error"]
-    staged = select(total(tables["predicted"]), {"model": "attention"}).set_index("alpha")["test_error"]
+    staged = select(with_alpha(tables["predicted"]), {"model": "attention"}).set_index("alpha")["test_error"]
     phase = tables["hard"][tables["hard"]["hard"].astype(bool)]["alpha"]
     return (
         f"At α = 2 nobody can do better than {bayes[2.0]:.4f}; staged attention (half of the samples for each stage, k = "
@@ -245,14 +245,14 @@ def tied_wins(tables: Tables) -> Judgement:
     if "tied" not in predicted:
         raise NotJudgeable("no prediction for the tied model")
     least = min(staged, key=lambda name: staged[name].value)
-    limit = float(need(tables, "bayes", ["test_error"])["test_error"].iloc[0])
+    limit = value_at(tables, "bayes")
     words = f"{predicted['tied']}; simulated {simulated['tied']}"
     pairs = [(staged[least]._replace(error=max(found.error for found in staged.values())), predicted["tied"])]
     return ordered(pairs, f"below {staged[least].value:.4f} ({least})", words, f"Bayes limit {limit:.4f}")
 
 
 def draw_mechanisms(tables: Tables) -> list[Panel]:
-    limit = float(tables["bayes"]["test_error"].iloc[0])
+    limit = value_at(tables, "bayes")
     found = extrapolate(tables["simulated"], ["model", "loss", "ridge"], "test_error")
     found = mechanism_of(found[found["loss"] == "logistic"]).set_index("mechanism").loc[list(MECHANISMS)]
     at = tables["tried"].set_index(["model", "sharpness", "ridge"])["test_error"]
@@ -284,7 +284,7 @@ def draw_mechanisms(tables: Tables) -> list[Panel]:
 
 
 def mechanisms_findings(tables: Tables) -> str:
-    limit, rows = float(tables["bayes"]["test_error"].iloc[0]), best(tables)
+    limit, rows = value_at(tables, "bayes"), best(tables)
     return (
         f"The Bayes limit is {limit:.4f}. Staged on as many samples, each at its best settings: "
         f"{', '.join(f'{m} {rows[m].value:.4f}' for m in MECHANISMS)}. Zeros in the attention weights gain nothing: softmax "

@@ -14,7 +14,8 @@ from ...plotting.style import AXES, REFERENCE
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, equal_verdict, quantile, select, worst
 from ...study.study import Grid, sized
-from .common import MODES, OPEN, Resolution, ordered, provided, study
+from . import MODES, OPEN, Resolution
+from .claim_builders import ordered, provided, study
 
 # The study `long-bags`: L = c d with θ = τ L^(1/3), at which two steps find part of the signal at every length.
 

@@ -14,7 +14,8 @@ from ...plotting.style import AXES, REFERENCE, colour, label, marker
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select, worst
 from ...study.study import Grid, sized
-from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair, study
+from . import OURS, TEN_TOKENS, Resolution
+from .claim_builders import exact, ordered, pair, study, value_at
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
 IN_COLOUR = ["attention", "elementwise", "pooled"]
@@ -209,7 +210,7 @@ def _convergence(tables: Tables) -> Panel:
     for part, words, shade, mark in parts:
         means = summarise(part, "d", "test_error").sort_values("d")
         layers.append(Points(means["d"], means["mean"], means["error"], words, shade, mark))
-    limit = float(select(tables["predicted"], {"model": "attention"})["test_error"].iloc[0])
+    limit = value_at(tables, "predicted", model="attention")
     layers.append(Rule("y", limit, "theory (d → ∞)"))
     return Panel("Attention, independent entries", "dimension d", AXES["test_error"], layers, logx=True)
 

@@ -19,21 +19,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid, sized
-from .common import (
-    BAGS,
-    OPEN,
-    OURS,
-    STEPS,
-    TEN_TOKENS,
-    THEORY_DEGREES,
-    Resolution,
-    complete,
-    decided,
-    exact,
-    listed,
-    ordered,
-    study,
-)
+from . import BAGS, OPEN, OURS, STEPS, TEN_TOKENS, THEORY_DEGREES, Resolution
+from .claim_builders import complete, decided, exact, listed, ordered, study, with_alpha
 
 ALPHA = 4.0
 # The criteria were chosen on strengths 5 and 3, prevalence 0.1 and length 100.
@@ -184,7 +171,7 @@ def designed_grids(
 
 def with_task(tables: Tables, name: str) -> Any:
     table = need(tables, name, ["test_error"])
-    alpha = table["alpha"] if "alpha" in table else table["alpha0"] + table["alpha1"]
+    alpha = (table if "alpha" in table else with_alpha(table))["alpha"]
     names = [
         f"L {length:g}, R {R:g}, θ {theta:g}, π {pi:g}, α {a:g}"
         for length, R, theta, pi, a in zip(*(table[column] for column in TASK), alpha)

@@ -11,7 +11,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select, within_verdict, worst
 from ...study.study import Grid, sized
-from .common import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution, both, complete, listed, ordered, study, theory_of
+from . import ALIKE, BAGS, OURS, TEN_TOKENS, Resolution
+from .claim_builders import both, complete, listed, ordered, study, theory_of, value_at
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
 ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in each
@@ -178,7 +179,7 @@ def focal_gains_nothing(tables: Tables) -> Judgement:
 
 
 def draw(tables: Tables) -> list[Panel]:
-    limit, theory = float(tables["bayes"]["test_error"].iloc[0]), cosines(tables)
+    limit, theory = value_at(tables, "bayes"), cosines(tables)
     seen = limits_of(tables["query_simulated"], "loss", "cosine_q")
     query: list[Layer] = []
     for loss, ink in zip(RATES, OTHER_COLOURS):
@@ -201,7 +202,7 @@ def draw(tables: Tables) -> list[Panel]:
 
 
 def findings(tables: Tables) -> str:
-    limit, theory, auc = float(tables["bayes"]["test_error"].iloc[0]), cosines(tables), last_auc(tables)
+    limit, theory, auc = value_at(tables, "bayes"), cosines(tables), last_auc(tables)
     given, as_is = best(tables, "given", "threshold_error"), best(tables, "given", "test_error")
     raised = ", ".join(f"{loss_label(loss)} {theory[loss, 1.0]:.2f} → {theory[loss, BALANCED]:.2f}" for loss in RATES)
     return (

@@ -9,7 +9,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, predictions_of
 from ...study.study import Grid, sized
-from .common import BAGS, OPEN, TEN_TOKENS, Resolution, exact, listed, ordered, pair, study, theory_of
+from . import BAGS, OPEN, TEN_TOKENS, Resolution
+from .claim_builders import exact, listed, ordered, pair, study, theory_of
 
 RIDGE, ETA_Q = 0.1, 25.0
 # The convex readout as gradient descent with momentum: after 38 steps it has moved by less than 6e-4 over the last ten.

@@ -25,20 +25,9 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..stated_results import CAPACITY, TEST_ERROR
+from . import OURS, TEN_TOKENS, Resolution
 from .capacity import OVER_CAPACITY, TASK, draws_grids, law, query_draws
-from .common import (
-    OURS,
-    TEN_TOKENS,
-    Resolution,
-    both,
-    exact,
-    listed,
-    ordered,
-    pair,
-    power_law,
-    provided,
-    study,
-)
+from .claim_builders import both, exact, listed, ordered, pair, power_law, provided, study
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
 SQUARE = {**TEN_TOKENS, "loss": "square"}

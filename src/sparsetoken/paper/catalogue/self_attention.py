@@ -19,7 +19,8 @@ from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, means_of, select
 from ...study.study import Grid
-from .common import OPEN, THEORY_DEGREES, listed, ordered, power_law
+from . import OPEN, THEORY_DEGREES
+from .claim_builders import listed, ordered, power_law
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 
 from ..._core.averages import extrapolate, with_error
-from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.panels import Layer, Line, Panel, estimates
 from ...plotting.style import AXES, REFERENCE, colour, marker
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
+from ...study.claims import Claim, Judgement, NotJudgeable, Source, Tables, claim, need
 from ...study.criteria import (
     LineFit,
     ValueWithError,
@@ -24,19 +23,8 @@ from ...study.criteria import (
 )
 from ...study.study import Grid, sized
 from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, stated_of
-from .common import (
-    MODELS,
-    OURS,
-    Resolution,
-    Source,
-    decided,
-    listed,
-    near_slope,
-    ordered,
-    provided,
-    sharp,
-    study,
-)
+from . import MODELS, OURS, Resolution
+from .claim_builders import decided, listed, near_slope, ordered, provided, sharp, study
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
@@ -238,10 +226,11 @@ def thresholded(tables: Tables) -> Judgement:
     return decided(off < 0.03, "the Bayes strength", f"within {off:.1%} of it")
 
 
-def crossings(tables: Tables, model: str) -> Any:
-    """Simulated strength for 10 % error at each length: the probit of the error (d → ∞) is taken as a line in the strength."""
+def crossings(tables: Tables, model: str) -> dict[int, ValueWithError]:
+    """Logarithm of the simulated strength for 10 % error by length: the probit of the error (d → ∞) is taken as a line in the
+    strength."""
     spots = select(need(tables, "spots", ["test_error"]), {"model": model})
-    rows = []
+    found = {}
     for length, part in extrapolate(spots, ["length", "strength"], "test_error").groupby("length"):
         if len(part) < 3 or (part["limit"] <= 0).any() or (part["limit"] >= 0.5).any():
             raise NotJudgeable(f"{model}: errors at L = {length} are lost in noise")
@@ -251,8 +240,8 @@ def crossings(tables: Tables, model: str) -> Any:
         fit = fit_line(part["strength"].to_numpy() / centre - 1, probit, part["error"].to_numpy() / density)
         at = (ndtri(TARGET) - fit.intercept) / fit.slope
         error = np.hypot(fit.intercept_error, at * fit.slope_error) / abs(fit.slope) / (1 + at)
-        rows.append((length, np.log(centre * (1 + at)), error, part["degrees"].min()))
-    return pd.DataFrame(rows, columns=["length", "log_strength", "error", "degrees"])
+        found[length] = ValueWithError(float(np.log(centre * (1 + at))), float(error), part["degrees"].min())
+    return found
 
 
 @claim("trained-crossings", OURS)
@@ -261,24 +250,26 @@ def trained_exact(tables: Tables) -> Judgement:
 
     Nine simulated crossings (d → ∞) within the margin (and the 0.1 % of the root search); resolution 15 %.
     """
-    predicted = need(tables, "trained", ["strength_needed"])[["model", "length", "strength_needed"]]
-    found = pd.concat([crossings(tables, model).assign(model=model) for model in CENTRES])
-    joined = found.merge(predicted, on=["model", "length"])
-    gap = joined["log_strength"] - np.log(joined["strength_needed"])
-    margin = quantile(len(joined), joined["degrees"].to_numpy()) * joined["error"] + 0.001
-    row = joined.loc[(gap.abs() / joined["error"]).idxmax()]
-    measured = float(np.exp(row["log_strength"]))
+    predicted = need(tables, "trained", ["strength_needed"]).set_index(["model", "length"])["strength_needed"]
+    found = {
+        (model, n): log for model in CENTRES for n, log in crossings(tables, model).items() if (model, n) in predicted
+    }
+    gaps = {place: log.value - np.log(predicted[place]) for place, log in found.items()}
+    margins = {place: quantile(len(found), log.degrees) * log.error + 0.001 for place, log in found.items()}
+    model, length = furthest = max(found, key=lambda place: abs(gaps[place]) / found[place].error)
+    measured = float(np.exp(found[furthest].value))
     return Judgement(
-        worst(equal_verdict(g, m, Resolution.RELATIVE) for g, m in zip(gap, margin)),
-        f"θ = {row['strength_needed']:.3g}",
-        with_error(measured, measured * row["error"]),
-        f"{len(joined)} crossings; furthest: {row['model']}, L = {row['length']:g}",
+        worst(equal_verdict(gaps[place], margins[place], Resolution.RELATIVE) for place in found),
+        f"θ = {predicted[furthest]:.3g}",
+        with_error(measured, measured * found[furthest].error),
+        f"{len(found)} crossings; furthest: {model}, L = {length:g}",
     )
 
 
 def trained_fit(tables: Tables, model: str) -> LineFit:
     found = crossings(tables, model)
-    return fit_line(np.log(found["length"]), found["log_strength"], found["error"])
+    values, errors, _ = zip(*found.values())
+    return fit_line(np.log(list(found)), values, errors)
 
 
 def square_root(model: str, resolution: float, expected: str = "confirmed") -> Claim:
@@ -337,10 +328,11 @@ def draw_scaling(tables: Tables) -> list[Panel]:
     low.append(Line(far, sharp(far), "√(2 log L)", REFERENCE, "dot"))
     low.append(Line(far, np.log(far) / 2 + 1, "log L/(2k) + k", "#BBBBBB", "dot"))
     for model in CENTRES:
-        line, found = select(tables["trained"], {"model": model}).sort_values("length"), crossings(tables, model)
-        at, shade = np.exp(found["log_strength"]), colour(model)
+        line, shade = select(tables["trained"], {"model": model}).sort_values("length"), colour(model)
+        logs = crossings(tables, model)
+        found = {n: ValueWithError(np.exp(log.value), np.exp(log.value) * log.error) for n, log in logs.items()}
         trained.append(Line(line["length"], line["strength_needed"], f"{model}: theory", shade))
-        trained.append(Points(found["length"], at, at * found["error"], f"{model}: simulated", shade, marker(model)))
+        trained.append(estimates(found, f"{model}: simulated", shade, marker(model)))
     label = f"strength θ for {TARGET:.0%} error"
     return [
         Panel("Strength needed, signal known", AXES["length"], label, near, logx=True, logy=True),

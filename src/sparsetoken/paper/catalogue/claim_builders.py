@@ -1,4 +1,4 @@
-"""What the studies share: tasks, sources, what margins must resolve, and builders for claims that many of them have."""
+"""What the studies' claims are made of: tables in pairs, values of tables, judgements, and claims that many studies have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from ..._core.averages import with_error
 from ...plotting.panels import Panel
-from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, NotJudgeable, Source, Tables, claim, need
 from ...study.criteria import (
     LineFit,
@@ -21,45 +20,12 @@ from ...study.criteria import (
     larger,
     predictions_of,
     quantile,
+    select,
     within_verdict,
     worst,
 )
-from ...study.kinds.dynamics import REPLICATES
 from ...study.study import Grid, Study
-from . import STUDIES
-
-# The task of most figures: one signal token in ten, balanced classes.
-TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
-# Four tasks and what tells them apart: joint training is compared with staged training and the Bayes limit there.
-TASKS: list[dict[str, Any]] = [
-    {**TEN_TOKENS, "sparsity": R, "strength": theta, "prevalence": pi}
-    for R, theta, pi in ((1, 5.0, 0.5), (1, 5.0, 0.2), (1, 4.0, 0.5), (2, 4.0, 0.5))
-]
-TASK_FIELDS = ["sparsity", "strength", "prevalence"]
-STEPS = 30  # of joint descent
-MODELS = ("attention", "pooled", "vectorized")
-
-# Bags per replicate of the trajectory theory: few where errors are many standard errors apart, the default in full forms.
-BAGS = {"few": 256, "quick": 512, "full": 1024}
-THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study takes more replicates
-
-# Steps -> rate of the bias (`eta_b`), words and colour: plain steps are compared with centred residuals.
-MODES = {"plain": (1.0, "plain steps", OTHER_COLOURS[1]), "centred": ("auto", "centred residuals", colour("attention"))}
-
-ALIKE = 0.1  # within this share two errors count as equal: such a difference would not change any advice
-
-
-class Resolution:
-    """The margin of a comparison must be below this for a verdict; larger steps are for what scatters between data sets."""
-
-    FINEST, FINE, COARSE, ROUGH = 0.015, 0.03, 0.06, 0.12  # of shares, of which a figure shows a hundredth
-    RELATIVE = 0.15  # of capacities and strengths, to themselves
-    EXPONENT = 0.2  # over a decade or two: 1/2 and 1/4 are distinguished
-
-
-OPEN = Source(source="ours", reference="open question of the paper")
-OURS = Source(source="ours", reference="docs/theory.md")
-STATED = Source(source="commonly stated", reference="")
+from . import STUDIES, THEORY_DEGREES, Resolution
 
 
 def study(
@@ -104,6 +70,16 @@ def pair(
 ) -> tuple[Any, Any]:
     """Two tables with that column: what was simulated, and its theory."""
     return need(tables, simulated, [value]), need(tables, predicted, [value])
+
+
+def value_at(tables: Tables, name: str, value: str = "test_error", **where: Any) -> float:
+    """The value in the row of a table with these columns, the first where several rows have the same."""
+    return float(select(need(tables, name, [value]), where)[value].iloc[0])
+
+
+def with_alpha(table: Any) -> Any:
+    """The table with the column `alpha`: all samples of a staged training."""
+    return table.assign(alpha=table["alpha0"] + table["alpha1"])
 
 
 def complete(rows: Any, wanted: Sequence[str]) -> Any:
