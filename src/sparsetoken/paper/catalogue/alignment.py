@@ -12,14 +12,7 @@ from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Histogram, Layer, Line, Panel, Points, largest, level, overlay, spots
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import (
-    LineFit,
-    fit_line,
-    judge_agreement,
-    judge_slope,
-    limits_of,
-    select,
-)
+from ...study.criteria import LineFit, fit_line, judge_agreement, judge_slope, limits_of, select
 from ...study.study import Grid, sized
 from ..stated_results import ALIGNMENT, MANY_SAMPLES, TEST_ERROR, checked
 from . import OURS, STATED, TEN_TOKENS, Resolution

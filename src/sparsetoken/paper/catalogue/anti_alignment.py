@@ -10,15 +10,7 @@ from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of, largest, level, overlay
 from ...plotting.style import AXES, INK, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import (
-    ValueWithError,
-    judge_agreement,
-    limits_of,
-    means_of,
-    quantile,
-    select,
-    worst,
-)
+from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, quantile, select, worst
 from ...study.study import Grid, sized
 from ..stated_results import SIGN, stated_of
 from . import MODES, OURS, Resolution

@@ -12,14 +12,7 @@ import pandas as pd
 from ...plotting.panels import Layer, Line, Panel, Points, Rule, estimates, level, overlay
 from ...plotting.style import AXES, REFERENCE, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import (
-    ValueWithError,
-    equal_verdict,
-    fit_line,
-    quantile,
-    select,
-    worst,
-)
+from ...study.criteria import ValueWithError, equal_verdict, fit_line, quantile, select, worst
 from ...study.study import Grid, sized
 from ..stated_results import CAPACITY, checked, stated_of
 from . import ALIKE, MODELS, OURS, Resolution

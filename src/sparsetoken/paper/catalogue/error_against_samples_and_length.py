@@ -11,15 +11,7 @@ from ..._core.averages import extrapolate, with_error
 from ...plotting.panels import Layer, Line, Panel, Points, Rule, by_model, spots
 from ...plotting.style import AXES, OTHER_COLOURS, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import (
-    LineFit,
-    fit_line,
-    greater_verdict,
-    judge_slope,
-    limits_of,
-    select,
-    worst,
-)
+from ...study.criteria import LineFit, fit_line, greater_verdict, judge_slope, limits_of, select, worst
 from ...study.study import Grid, sized
 from ..stated_results import RATES, TEST_ERROR
 from . import MODELS, OURS, TEN_TOKENS, Resolution

@@ -11,16 +11,7 @@ from ..._core.averages import extrapolate, with_error
 from ...plotting.panels import Layer, Line, Panel, estimates
 from ...plotting.style import AXES, REFERENCE, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Source, Tables, claim, need
-from ...study.criteria import (
-    LineFit,
-    ValueWithError,
-    equal_verdict,
-    fit_line,
-    judge_slope,
-    quantile,
-    select,
-    worst,
-)
+from ...study.criteria import LineFit, ValueWithError, equal_verdict, fit_line, judge_slope, quantile, select, worst
 from ...study.study import Grid, sized
 from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, stated_of
 from . import MODELS, OURS, Resolution
