@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.averages import extrapolate, summarise
+from ..._core.averages import summarise
 from ...plotting.panels import Histogram, Layer, Line, Panel, Points, largest, level, overlay, spots
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
@@ -16,7 +16,7 @@ from ...study.criteria import LineFit, fit_line, judge_agreement, judge_slope, l
 from ...study.study import Grid, sized
 from ..stated_results import ALIGNMENT, MANY_SAMPLES, TEST_ERROR, checked
 from . import OURS, STATED, TEN_TOKENS, Resolution
-from .claim_builders import both, decided, exact, listed, ordered, pair, power_law, provided, study, value_at
+from .claim_builders import both, decided, exact, listed, log_fit, ordered, pair, power_law, provided, study, value_at
 
 
 @sized(quick=([2000, 4000], 20), full=([10000, 20000], 50))
@@ -63,9 +63,7 @@ def _rate_fits(tables: Tables) -> tuple[LineFit, LineFit]:
     """Simulated and predicted, from α₀ = 16 on, where the 1/α₀ term dominates."""
     parts = (table[table["alpha0"] >= 16] for table in pair(tables, "cosine_q", predicted="predicted_there"))
     far, theory = (part.assign(gap=1 - part["cosine_q"]) for part in parts)
-    gap = extrapolate(far, ["alpha0"], "gap")
-    simulated = fit_line(np.log(gap["alpha0"]), np.log(gap["limit"]), gap["error"] / gap["limit"])
-    return simulated, fit_line(np.log(theory["alpha0"]), np.log(theory["gap"]))
+    return log_fit(limits_of(far, "alpha0", "gap")), fit_line(np.log(theory["alpha0"]), np.log(theory["gap"]))
 
 
 @claim("alignment-rate", MANY_SAMPLES)
@@ -194,11 +192,10 @@ def unaligned(tables: Tables) -> Judgement:
 
     Simulated cosines at α₀ from 0.025 to 0.1, d → ∞: exponent 1 within the margin; resolution 0.2.
     """
-    rows = extrapolate(need(tables, "few", ["cosine_q"]), ["alpha0"], "cosine_q")
-    if not (rows["limit"] > 0).all():
+    found = limits_of(need(tables, "few", ["cosine_q"]), "alpha0", "cosine_q")
+    if min(cosine.value for cosine in found.values()) <= 0:
         raise NotJudgeable("cosines are lost in noise")
-    words = listed(limits_of(tables["few"], "alpha0", "cosine_q"), "α₀")
-    return power_law(rows["alpha0"], rows["limit"], rows["error"] / rows["limit"], 1.0, Resolution.EXPONENT, words)
+    return power_law(log_fit(found), 1.0, Resolution.EXPONENT, listed(found, "α₀"))
 
 
 @exact("few-errors-exact", TEST_ERROR, ["alpha0"], Resolution.COARSE)

@@ -210,10 +210,8 @@ def query_draws(size: str) -> list[Grid]:
     """Draws by the query's cosine, which `transition` shares; cut several deviations beyond the predicted capacity."""
     cut = {0.0: 5.0, 0.4: 8.0, 0.6: 12.0} | ({-0.5: 5.0, 0.9: 18.0} if size == "full" else {})
     points = [{"cosine": c, "alpha_high": high} for c, high in cut.items()]
-    axes, pooled = (
-        {"d": [40, 120] if size == "quick" else [100, 300]},
-        {**STRONGER, "model": "pooled", "alpha_high": 6.0},
-    )
+    axes = {"d": [40, 120] if size == "quick" else [100, 300]}
+    pooled = {**STRONGER, "model": "pooled", "alpha_high": 6.0}
     # Sizes and margins were chosen on smaller seeds. Pooling's crossing is the closest comparison, and its draws are cheap.
     return [
         Grid("query_draws", "separability", QUERY, axes, points=points, repeats=60, first_seed=6000),

@@ -128,9 +128,14 @@ def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> J
     return Judgement(verdict, f"{predicted:g}, within {tolerance:g}", with_error(fit.slope, fit.slope_error), note)
 
 
-def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:
-    """Is the exponent of y in x the predicted one?"""
-    fit = fit_line(np.log(x), np.log(y), relative_error)
+def log_fit(found: Mapping[Any, ValueWithError]) -> LineFit:
+    """The line through the logarithms of values over those of their places."""
+    values, errors = (np.array([getattr(v, name) for v in found.values()]) for name in ("value", "error"))
+    return fit_line(np.log(list(found)), np.log(values), errors / values)
+
+
+def power_law(fit: LineFit, predicted: float, resolution: float, note: str = "") -> Judgement:
+    """Is the exponent, the slope of a line through logarithms, the predicted one?"""
     return replace(judge_slope(fit, predicted, resolution, note), predicted=f"exponent {predicted:g}")
 
 

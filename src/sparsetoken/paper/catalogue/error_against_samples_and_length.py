@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.averages import extrapolate, with_error
-from ...plotting.panels import Layer, Line, Panel, Points, Rule, by_model, spots
+from ..._core.averages import with_error
+from ...plotting.panels import Layer, Line, Panel, Rule, by_model, estimates, spots
 from ...plotting.style import AXES, OTHER_COLOURS, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import LineFit, fit_line, greater_verdict, judge_slope, limits_of, select, worst
+from ...study.criteria import LineFit, ValueWithError, fit_line, greater_verdict, judge_slope, limits_of, select, worst
 from ...study.study import Grid, sized
 from ..stated_results import RATES, TEST_ERROR
 from . import MODELS, OURS, TEN_TOKENS, Resolution
-from .claim_builders import exact, first_crossing, listed, ordered, pair, provided, study, value_at
+from .claim_builders import exact, first_crossing, listed, log_fit, ordered, pair, provided, study, value_at
 from .ridgeless import SQUARE, laws
 from .separation import trained_setting
 
@@ -54,23 +54,22 @@ def excess_predicted(tables: Tables, model: str) -> Any:
     return line.assign(per_weight=line["alpha"] / WEIGHTS[model], excess=line["test_error"] - limit, limit_error=limit)
 
 
-def excess_measured(tables: Tables, model: str) -> Any:
-    """Simulated error at d -> infinity above the predicted limit."""
-    found = extrapolate(select(need(tables, "simulated", ["test_error"]), {"model": model}), ["alpha"], "test_error")
+def excess_measured(tables: Tables, model: str) -> dict[float, ValueWithError]:
+    """Simulated error at d -> infinity above the predicted limit, by alpha per weight."""
+    found = limits_of(select(need(tables, "simulated", ["test_error"]), {"model": model}), "alpha", "test_error")
     limit = float(excess_predicted(tables, model)["limit_error"].iloc[0])
-    return found.assign(per_weight=found["alpha"] / WEIGHTS[model], excess=found["limit"] - limit)
+    return {alpha / WEIGHTS[model]: error._replace(value=error.value - limit) for alpha, error in found.items()}
 
 
 def fitted(tables: Tables, model: str) -> tuple[LineFit, float, float]:
     """Simulated slope over RATE_SPOTS, the theory's there, and the theory's over its last decade."""
     found, line = excess_measured(tables, model), excess_predicted(tables, model)
-    if (found["excess"] <= 0).any():
+    if min(excess.value for excess in found.values()) <= 0:
         raise NotJudgeable(f"{model}: the excess is lost in noise")
-    fit = fit_line(np.log(found["per_weight"]), np.log(found["excess"]), found["error"] / found["excess"])
     there = line[np.isclose(line["per_weight"].to_numpy()[:, None], RATE_SPOTS).any(axis=1)]
     far = line[line["per_weight"] >= 100]
     same, last = (fit_line(np.log(part["per_weight"]), np.log(part["excess"])).slope for part in (there, far))
-    return fit, same, last
+    return log_fit(found), same, last
 
 
 def slope(model: str) -> Claim:
@@ -89,11 +88,10 @@ def slope(model: str) -> Claim:
 def draw_rates(tables: Tables) -> list[Panel]:
     layers: list[Layer] = []
     for model in MODELS:
-        line, found = excess_predicted(tables, model), excess_measured(tables, model)
+        line, name = excess_predicted(tables, model), f"{model}: simulated, d → ∞"
         dash = "dash" if model == "vectorized" else "solid"  # it lies on top of the pooled one
-        at, name = (found["per_weight"], found["excess"], found["error"]), f"{model}: simulated, d → ∞"
         layers.append(Line(line["per_weight"], line["excess"], f"{model}: theory", colour(model), dash))
-        layers.append(Points(*at, name, colour(model), marker(model)))
+        layers.append(estimates(excess_measured(tables, model), name, colour(model), marker(model)))
     x = np.array([10.0, 1000.0])
     layers.append(Line(x, 1.0 / x, "slope −1", "#555555", "dot"))
     label = "samples per weight, α₁ (vectorized: α₁/L)"

@@ -103,17 +103,13 @@ def heads_in_words(heads: float) -> str:
     return f"{heads:g} head{'s' if heads > 1 else ''}"
 
 
-def bayes_line(tables: Tables, most: int) -> Line:
-    """The strength of the Bayes rule with a known signal, up to a length."""
-    best = known(tables, "bayes")
-    shown = best[best["length"] <= most]
-    return Line(shown["length"], shown["strength_needed"], "Bayes rule, signal known", colour("bayes"), "dot")
-
-
 def draw_heads(tables: Tables) -> list[Panel]:
     rows, runs = needed(tables), limits_of(tables["simulated"], ["heads", "length"], "test_error")
     predicted = tables["staged"].set_index(["heads", "length", "strength"])["test_error"]
-    strengths: list[Layer] = [bayes_line(tables, 256)]
+    best = known(tables, "bayes").query("length <= 256")
+    strengths: list[Layer] = [
+        Line(best["length"], best["strength_needed"], "Bayes rule, signal known", colour("bayes"), "dot")
+    ]
     errors: list[Layer] = []
     lengths = [SHORT, LONG]
     shades = {1: colour("attention"), 2: OTHER_COLOURS[0], 4: OTHER_COLOURS[1], 8: OTHER_COLOURS[4]}
@@ -200,17 +196,13 @@ def layer_grids(tried: Mapping[int, tuple[Sequence[float], int]], limit: dict[st
 def best_ends(tables: Tables) -> dict[tuple[str, int], ValueWithError]:
     """Error with the best bias by model and length, at the best of the decays."""
     table = need(tables, "ends", ["best_bias_error"])
-    found: dict[tuple[str, int], ValueWithError] = {}
-    table = table.assign(scale=table["decay"].map(str))
-    for (model, length, _), mean in means_of(table, ["model", "length", "scale"], "best_bias_error").items():
-        key = (model, int(length))
-        if key not in found or mean.value < found[key].value:
-            found[key] = mean
-    return found
+    means = means_of(table.assign(scale=table["decay"].map(str)), ["model", "length", "scale"], "best_bias_error")
+    worst_first = sorted(means.items(), key=lambda item: -item[1].value)
+    return {(model, int(length)): mean for (model, length, _), mean in worst_first}
 
 
 def by_length(found: dict[tuple[str, int], ValueWithError], model: str) -> dict[int, ValueWithError]:
-    return {n: value for (m, n), value in sorted(found.items(), key=lambda item: item[0][1]) if m == model}
+    return {n: value for (m, n), value in sorted(found.items()) if m == model}
 
 
 @exact("depth-exact", OPEN, ["model"], value="refitted_error", error="refitted_error_se")

@@ -58,8 +58,7 @@ def grids(
     ]
 
 
-def predicted(tables: Tables, name: str, by: list[str], value: str) -> dict[Any, ValueWithError]:
-    table = need(tables, name, [value])
+def predicted(table: Any, by: list[str], value: str) -> dict[Any, ValueWithError]:
     return predictions_of(table, by, value, f"{value}_se", float(table["replicates"].iloc[0]) - 1.0)
 
 
@@ -92,7 +91,7 @@ def not_staged(tables: Tables) -> Judgement:
     Theory, α = 2, decay 0.15, π = 0.5 and 0.2: the end's error differs by more than 0.003, beyond the margin, from the least
     one of staged training over the ridges (as many samples, half of them for the two steps, residuals centred).
     """
-    staged, theory = staged_best(tables), predicted(tables, "predicted", CASE, "test_error")
+    staged, theory = staged_best(tables), predicted(need(tables, "predicted", ["test_error"]), CASE, "test_error")
     ends = {pi: theory["attention", pi] for pi in staged}
     far = {"confirmed": "refuted", "refuted": "confirmed", "undecided": "undecided"}
     verdicts = (far[near(end, staged[pi], 0.003, len(ends))] for pi, end in ends.items())
@@ -106,7 +105,9 @@ def bias(tables: Tables) -> Judgement:
     Theory, all four cases: error at the end above that of the best bias for the same directions by more than a quarter, beyond
     the margin.
     """
-    ends, best = (predicted(tables, "predicted", CASE, name) for name in ("test_error", "best_bias_error"))
+    ends, best = (
+        predicted(need(tables, "predicted", [name]), CASE, name) for name in ("test_error", "best_bias_error")
+    )
     pairs = [(ends[case], best[case].scaled(1.25)) for case in ends]
     shown = {words(case): f"{ends[case].value:.4f} against {best[case].value:.4f}" for case in ends}
     return ordered(pairs, "a quarter above the best bias", listed(shown))
@@ -124,7 +125,7 @@ def cure(tables: Tables) -> Judgement:
     allowed = 0.2 * (table["test_error"] - table["best_bias_error"])
     runs = means_of(table.assign(left=rest - allowed), CASE, "left")
     means = [means_of(table, CASE, name) for name in ("test_error", "refitted_error")]
-    limits = [predicted(tables, "predicted", CASE, name) for name in ("test_error", "refitted_error")]
+    limits = [predicted(need(tables, "predicted", [name]), CASE, name) for name in ("test_error", "refitted_error")]
     shown = (
         listed({words(case): " → ".join(f"{part[case].value:.4f}" for part in both) for case in runs})
         for both in (limits, means)
@@ -148,8 +149,7 @@ def nearest(tables: Tables) -> dict[Any, tuple[float, ValueWithError, float]]:
     """By task: the best of the decays, its error with the refitted bias, and the Bayes limit."""
     table = need(tables, "decays", ["refitted_error"])
     best = table.loc[table.groupby(TASK_FIELDS)["refitted_error"].idxmin()]
-    degrees = float(table["replicates"].iloc[0]) - 1.0
-    errors = predictions_of(best, TASK_FIELDS, "refitted_error", "refitted_error_se", degrees)
+    errors = predicted(best, TASK_FIELDS, "refitted_error")
     bayes = need(tables, "bayes", ["test_error"]).set_index(TASK_FIELDS)["test_error"]
     decays = best.set_index(TASK_FIELDS)["decay"]
     return {task: (float(decays[task]), error, float(bayes[task])) for task, error in errors.items()}
@@ -167,6 +167,13 @@ def near_bayes(tables: Tables) -> Judgement:
     return ordered(pairs, "below 1.25", listed(shown), "times the Bayes limit")
 
 
+def found_ends(tables: Tables, name: str) -> Any:
+    table = need(tables, name, ["coexist", "overlap[w]"])
+    if table["coexist"].isna().any():
+        raise NotJudgeable("a start whose end was not found")
+    return table
+
+
 @claim("joint-end-two", OPEN)
 def two_ends(tables: Tables) -> Judgement:
     """Joint training has two ends at intermediate decay, and the start decides: too much decay traps it.
@@ -174,9 +181,7 @@ def two_ends(tables: Tables) -> Judgement:
     L = 40, θ = 4, α = 1, tied:2. Theory: informed and uninformed ends differ at decays 0.65, 0.7 and 0.75 and agree at 0.5 and
     0.9; simulated at decay 0.7: mean overlap below 0.2 from zero and above 0.4 from a planted start, beyond the margin.
     """
-    table = need(tables, "branches", ["coexist"])
-    if table["coexist"].isna().any():
-        raise NotJudgeable("a start whose end was not found")
+    table = found_ends(tables, "branches")
     wrong = [str(decay) for decay, both in table.groupby("decay")["coexist"] if not (both == (decay in BOTH)).all()]
     zero, planted = (means_of(need(tables, name), "decay", "overlap[w]")[0.7] for name in ("zero", "planted"))
     at = select(table, {"decay": 0.7}).set_index("start")["overlap[w]"]
@@ -196,9 +201,7 @@ def trap(tables: Tables) -> Judgement:
     L = 40, θ = 4, tied:2, decay 0.7. Theory: informed and uninformed ends differ at α = 0.6 and 2 (full form: and 4), while the
     Bayes limit has no hard phase (message passing reaches it) at any α from 0.05 to 4.
     """
-    table, limit = need(tables, "trapped", ["coexist", "overlap[w]"]), need(tables, "possible", ["hard", "overlap"])
-    if table["coexist"].isna().any():
-        raise NotJudgeable("a start whose end was not found")
+    table, limit = found_ends(tables, "trapped"), need(tables, "possible", ["hard", "overlap"])
     hard = limit[limit["hard"].astype(bool)]["alpha"].tolist()
     reached, overlaps = limit.set_index("alpha")["overlap"], zip(table["alpha"], table["overlap[w]"])
     shown = {a: f"{m:.3f}, squared cosine in principle {reached[a]:.2f}" for a, m in overlaps}
@@ -231,7 +234,7 @@ def draw(tables: Tables) -> list[Panel]:
 
 
 def findings(tables: Tables) -> str:
-    staged, ends = staged_best(tables), {n: predicted(tables, "predicted", CASE, n) for n in MEASURES[:3]}
+    staged, ends = staged_best(tables), {n: predicted(need(tables, "predicted", [n]), CASE, n) for n in MEASURES[:3]}
     best = {
         of_task(task): f"{error.value:.4f} at decay {decay:g}, Bayes {bayes:.4f}"
         for task, (decay, error, bayes) in nearest(tables).items()

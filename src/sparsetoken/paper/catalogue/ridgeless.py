@@ -14,6 +14,7 @@ from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, colour, marker, pl
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import (
     ValueWithError,
+    fit_line,
     judge_agreement,
     limits_of,
     means_of,
@@ -296,7 +297,8 @@ def sharpens(tables: Tables) -> Judgement:
     """
     found = widths(tables)
     note = f"{found['of'].nunique()} classifiers and tasks, {len(found)} widths"
-    return power_law(found["size"], found["scaled"], found["error"] / found["width"], -0.5, Resolution.EXPONENT, note)
+    fit = fit_line(np.log(found["size"]), np.log(found["scaled"]), found["error"] / found["width"])
+    return power_law(fit, -0.5, Resolution.EXPONENT, note)
 
 
 def draw_transition(tables: Tables) -> list[Panel]:

@@ -17,10 +17,10 @@ from ..._core.averages import combined_degrees
 from ...plotting.panels import Layer, Line, Panel, curve, estimates
 from ...plotting.style import AXES, OTHER_COLOURS, REFERENCE, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, fit_line, means_of, select
+from ...study.criteria import ValueWithError, means_of, select
 from ...study.study import Grid
 from . import OPEN, THEORY_DEGREES
-from .claim_builders import listed, ordered, power_law
+from .claim_builders import listed, log_fit, ordered, power_law
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
@@ -88,8 +88,7 @@ def stays(tables: Tables) -> Judgement:
     found = by_dimension(tables)
     if len(found) < 2:
         raise NotJudgeable("runs at one dimension")
-    sizes, relative = [size.value for size in found.values()], [size.error / size.value for size in found.values()]
-    return power_law(list(found), sizes, relative, -0.5, 0.3, listed(found, "d"))
+    return power_law(log_fit(found), -0.5, 0.3, listed(found, "d"))
 
 
 def crossing(points: Mapping[float, ValueWithError]) -> ValueWithError:
@@ -112,7 +111,7 @@ def exponent(needed: Mapping[int, ValueWithError]) -> ValueWithError:
     if len(needed) < 2:
         raise NotJudgeable("strengths at one length")
     x, error = np.log(list(needed)), np.array([found.error / found.value for found in needed.values()])
-    line = fit_line(x, [np.log(found.value) for found in needed.values()], error)
+    line = log_fit(needed)
     # A point's share in the slope is its lever over its variance.
     lever = (x - np.average(x, weights=error**-2)) / error
     degrees = combined_degrees(lever**2, [found.degrees for found in needed.values()])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..._core.averages import extrapolate, with_error
+from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, estimates
 from ...plotting.style import AXES, REFERENCE, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Source, Tables, claim, need
@@ -15,7 +15,7 @@ from ...study.criteria import LineFit, ValueWithError, equal_verdict, fit_line, 
 from ...study.study import Grid, sized
 from ..stated_results import ATTENTION, ELEMENTWISE, LINEAR, stated_of
 from . import MODELS, OURS, Resolution
-from .claim_builders import decided, listed, near_slope, ordered, provided, sharp, study
+from .claim_builders import decided, listed, log_fit, near_slope, ordered, provided, sharp, study
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
@@ -218,8 +218,7 @@ def thresholded(tables: Tables) -> Judgement:
 
 
 def crossings(tables: Tables, model: str) -> dict[int, ValueWithError]:
-    """Logarithm of the simulated strength for 10 % error by length: the probit of the error (d → ∞) is taken as a line in the
-    strength."""
+    """Simulated strength for 10 % error by length: the probit of the error (d → ∞) is taken as a line in the strength."""
     spots = select(need(tables, "spots", ["test_error"]), {"model": model})
     found = {}
     for length, part in extrapolate(spots, ["length", "strength"], "test_error").groupby("length"):
@@ -230,8 +229,8 @@ def crossings(tables: Tables, model: str) -> dict[int, ValueWithError]:
         centre = float(part["strength"].mean())
         fit = fit_line(part["strength"].to_numpy() / centre - 1, probit, part["error"].to_numpy() / density)
         at = (ndtri(TARGET) - fit.intercept) / fit.slope
-        error = np.hypot(fit.intercept_error, at * fit.slope_error) / abs(fit.slope) / (1 + at)
-        found[length] = ValueWithError(float(np.log(centre * (1 + at))), float(error), part["degrees"].min())
+        error = np.hypot(fit.intercept_error, at * fit.slope_error) / abs(fit.slope)
+        found[length] = ValueWithError(float(centre * (1 + at)), float(centre * error), part["degrees"].min())
     return found
 
 
@@ -242,25 +241,21 @@ def trained_exact(tables: Tables) -> Judgement:
     Nine simulated crossings (d → ∞) within the margin (and the 0.1 % of the root search); resolution 15 %.
     """
     predicted = need(tables, "trained", ["strength_needed"]).set_index(["model", "length"])["strength_needed"]
-    found = {
-        (model, n): log for model in CENTRES for n, log in crossings(tables, model).items() if (model, n) in predicted
-    }
-    gaps = {place: log.value - np.log(predicted[place]) for place, log in found.items()}
-    margins = {place: quantile(len(found), log.degrees) * log.error + 0.001 for place, log in found.items()}
-    model, length = furthest = max(found, key=lambda place: abs(gaps[place]) / found[place].error)
-    measured = float(np.exp(found[furthest].value))
+    found = {(m, n): strength for m in CENTRES for n, strength in crossings(tables, m).items() if (m, n) in predicted}
+    gaps = {at: np.log(strength.value / predicted[at]) for at, strength in found.items()}
+    errors = {at: strength.error / strength.value for at, strength in found.items()}
+    margins = {at: quantile(len(found), found[at].degrees) * error + 0.001 for at, error in errors.items()}
+    model, length = furthest = max(found, key=lambda at: abs(gaps[at]) / errors[at])
     return Judgement(
-        worst(equal_verdict(gaps[place], margins[place], Resolution.RELATIVE) for place in found),
+        worst(equal_verdict(gaps[at], margins[at], Resolution.RELATIVE) for at in found),
         f"θ = {predicted[furthest]:.3g}",
-        with_error(measured, measured * found[furthest].error),
+        str(found[furthest]),
         f"{len(found)} crossings; furthest: {model}, L = {length:g}",
     )
 
 
 def trained_fit(tables: Tables, model: str) -> LineFit:
-    found = crossings(tables, model)
-    values, errors, _ = zip(*found.values())
-    return fit_line(np.log(list(found)), values, errors)
+    return log_fit(crossings(tables, model))
 
 
 def square_root(model: str, resolution: float, expected: str = "confirmed") -> Claim:
@@ -320,10 +315,8 @@ def draw_scaling(tables: Tables) -> list[Panel]:
     low.append(Line(far, np.log(far) / 2 + 1, "log L/(2k) + k", "#BBBBBB", "dot"))
     for model in CENTRES:
         line, shade = select(tables["trained"], {"model": model}).sort_values("length"), colour(model)
-        logs = crossings(tables, model)
-        found = {n: ValueWithError(np.exp(log.value), np.exp(log.value) * log.error) for n, log in logs.items()}
         trained.append(Line(line["length"], line["strength_needed"], f"{model}: theory", shade))
-        trained.append(estimates(found, f"{model}: simulated", shade, marker(model)))
+        trained.append(estimates(crossings(tables, model), f"{model}: simulated", shade, marker(model)))
     label = f"strength θ for {TARGET:.0%} error"
     return [
         Panel("Strength needed, signal known", AXES["length"], label, near, logx=True, logy=True),
