@@ -20,7 +20,7 @@ from ..plotting.matplotlib_panels import save_figure
 from ..plotting.panels import Panel
 from ..plotting.plotly_panels import plotly_panel
 from ..study.claims import LedgerRow, attempt, ledger, ledger_table, made_from
-from ..study.executor import TrialExecutor, get_ready
+from ..study.executor import TrialExecutor
 from ..study.runner import Batch, RunSummary, run_batches
 from ..study.store import Store
 from ..study.study import Study
@@ -49,7 +49,6 @@ def run_studies(
     fresh: bool = False,
 ) -> list[StudyOutcome]:
     """Run every study and judge its claims."""
-    _start_workers(executor)
     with progress(show) as add:
         wanted = [study.trials(size) for study in studies]
         batches = []
@@ -68,14 +67,6 @@ def run_studies(
         problems = [problem for problem in (bad_figure, bad_words) if problem]
         outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, batch.summary, problems))
     return outcomes
-
-
-def _start_workers(executor: TrialExecutor) -> None:
-    """Let worker processes on this machine start and import while this one prepares the trials."""
-    if not executor.remote and executor.slots > 1:
-        with suppress(BrokenExecutor):  # detected and handled where trials are run
-            for _ in range(executor.slots - 1):
-                executor.submit(get_ready)
 
 
 def _bar(add: Callable[[str, int], Advance], name: str, total: int, announced: bool) -> Advance:

@@ -50,13 +50,6 @@ def run_trial(
     return outcome
 
 
-def get_ready() -> None:
-    """Import what most trials need; to be submitted to worker processes while this one still prepares the trials."""
-    import jax  # noqa: F401
-
-    from . import kinds  # noqa: F401
-
-
 def start_worker(sources: Sequence[str] = ()) -> None:
     """Prepare a local worker process: one thread, Ctrl-C ignored (the coordinator handles it), ended with its parent, the
     user's files executed. What one worker has compiled the others read from the user's cache folder."""
