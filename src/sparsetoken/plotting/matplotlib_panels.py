@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .panels import Heat, Histogram, Line, Panel, Points, Rule, legend
+from .panels import Heat, Histogram, Line, Panel, Points, Rule, with_names
 from .show import LEGEND_FONT, LEGEND_LINE, new_figure, picture_bytes, write_picture
 from .style import in_lines, plain_number, round_numbers, with_indices
 
@@ -100,8 +100,7 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
     axes.set(xscale="log" if panel.logx else "linear", yscale="log" if panel.logy else "linear")
     if not any(isinstance(layer, Heat) for layer in panel.layers):
         axes.grid(alpha=0.25, linewidth=0.6)
-    names, signs = legend(panel)
-    for layer, name in zip((*panel.layers, *signs), (*names, *(sign.label for sign in signs))):
+    for layer, name in with_names(panel):
         label = _lowered(layer.label if isinstance(layer, Heat) else name) or None
         if isinstance(layer, Line):
             axes.plot(layer.x, layer.y, _DASHES[layer.dash], color=layer.colour, label=label, linewidth=1.8)

@@ -139,8 +139,8 @@ class Panel:
         return np.concatenate([v[np.isfinite(v)] for v in values] or [np.empty(0)])
 
 
-def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
-    """What each layer is called in the legend, and the signs to add to it.
+def with_names(panel: Panel) -> list[tuple[Layer, str]]:
+    """The layers with their names in the legend, and after them signs that belong to no layer.
 
     Where several names have theory and simulation ("attention: theory", "attention: simulated"), each name is listed once, and
     so are the signs for theory and simulation.
@@ -150,11 +150,11 @@ def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
     lines = {name for name, _, how in parts if how == "theory" and name}
     runs = {name for name, _, how in parts if how.startswith("simulated") and name in lines}
     if len(runs) < 2:
-        return labels, []
+        return list(zip(panel.layers, labels))
     both = [(name, how) if name in runs and how.startswith(("theory", "simulated")) else None for name, _, how in parts]
     names = [label if pair is None else pair[0] if pair[1] == "theory" else "" for label, pair in zip(labels, both)]
     ways = dict.fromkeys(pair[1] for pair in both if pair and pair[1] != "theory")
-    signs: list[Layer] = [Line([np.nan], [np.nan], "theory", REFERENCE)]
+    signs: list[Line | Points] = [Line([np.nan], [np.nan], "theory", REFERENCE)]
     dashes = {label: layer.dash for label, layer in zip(labels, panel.layers) if isinstance(layer, Line)}
     for how in ways:
         drawn = next(
@@ -162,7 +162,7 @@ def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
         )
         nothing = [np.nan], [np.nan]
         signs.append(Line(*nothing, how, REFERENCE, drawn) if drawn else Points(*nothing, None, how, REFERENCE))
-    return names, signs
+    return [*zip(panel.layers, names), *((sign, sign.label) for sign in signs)]
 
 
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Line]:

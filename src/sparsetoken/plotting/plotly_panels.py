@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .panels import Heat, Histogram, Line, Panel, Points, Rule, legend
+from .panels import Heat, Histogram, Line, Panel, Points, Rule, with_names
 from .style import in_lines, plain_number, round_numbers, with_indices
 
 # Buttons removed from the toolbar above a figure: upload to Plotly's server, and selections, which nothing here uses.
@@ -27,8 +27,7 @@ def plotly_panel(panel: Panel) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
     shown: set[str] = set()
-    names, signs = legend(panel)
-    for layer, name in zip((*panel.layers, *signs), (*names, *(sign.label for sign in signs))):
+    for layer, name in with_names(panel):
         trace, shape = _trace(layer, panel)
         group = "" if isinstance(layer, Heat) else layer.label.partition(": ")[0]
         data.append(

@@ -22,8 +22,9 @@ TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
 OVER_CAPACITY = "samples over predicted capacity, α/α*"
 
 
-def law(model: str) -> dict[str, Any]:
-    return {"model": model, **({"cosine": 0.8, "sharpness": 1.0} if model == "attention" else {})}
+def law(model: str, cosine: float = 0.8, sharpness: float = 1.0) -> dict[str, Any]:
+    """A classifier whose query, where it has one, has this cosine and sharpness."""
+    return {"model": model, **({"cosine": cosine, "sharpness": sharpness} if model == "attention" else {})}
 
 
 # Crossings: where half of the draws, each an endless sequence of samples, stop being separable.

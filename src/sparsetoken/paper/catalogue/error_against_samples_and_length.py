@@ -15,8 +15,9 @@ from ...study.criteria import LineFit, ValueWithError, fit_line, greater_verdict
 from ...study.study import Grid, sized
 from ..stated_results import RATES, TEST_ERROR
 from . import MODELS, OURS, TEN_TOKENS, Resolution
+from .capacity import law
 from .claim_builders import exact, first_crossing, listed, log_fit, ordered, pair, provided, study, value_at
-from .ridgeless import SQUARE, laws
+from .ridgeless import QUERY, SQUARE
 from .separation import trained_setting
 
 # The study `rates`.
@@ -33,10 +34,10 @@ INFINITE = 1e7
 def rates_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
     places = (*sorted({*np.geomspace(2.0, 1024.0, 19).tolist(), *RATE_SPOTS}), INFINITE)
     spots, lines = [], []
-    for law in laws(MODELS):
-        weights, of_model = WEIGHTS[law["model"]], sizes[law["model"]]
-        spots += [{**law, "d": d, "alpha": weights * a} for d in of_model for a in RATE_SPOTS]
-        lines.append({**law, "alpha": [weights * a for a in places]})
+    for model, weights in WEIGHTS.items():
+        point = law(model, **QUERY)
+        spots += [{**point, "d": d, "alpha": weights * a} for d in sizes[model] for a in RATE_SPOTS]
+        lines.append({**point, "alpha": [weights * a for a in places]})
     return [
         # The excess at the last spot is 8e-4: the limit it is measured from must be known far better.
         Grid("simulated", "readout", {**SQUARE, "ridge": 1e-9}, points=spots, repeats=repeats),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,6 @@ QUERY = {"cosine": 0.9, "sharpness": 2.0}
 SQUARE = {**TEN_TOKENS, "loss": "square"}
 
 
-def laws(models: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"model": m, **(QUERY if m == "attention" else {})} for m in models]
-
-
 # The study `interpolation`.
 
 TWO = ("attention", "pooled")
@@ -58,13 +53,13 @@ def interpolation_grids(
     readout = {"loss": "logistic", "ridge": 1e-2, "model": "attention", **QUERY}
     fixed = {**TEN_TOKENS, "alpha": 4.0, **readout}
     margins = {**fixed, **BINS}
-    both_laws = laws(repeats)
+    both_laws = [law(model, **QUERY) for model in repeats]
     below: dict[str, list[Any]] = {"d": [2 * size, 4 * size], "alpha": [a for a in spots if a < 1]}
     above: dict[str, list[Any]] = {"d": [size, 2 * size], "alpha": [a for a in spots if a >= 1]}
     return [
         *(
-            Grid("simulated", "readout", {**SQUARE, "ridge": 1e-9, **law}, axes, repeats=repeats[law["model"]])
-            for law in both_laws
+            Grid("simulated", "readout", {**SQUARE, "ridge": 1e-9, **point}, axes, repeats=repeats[point["model"]])
+            for point in both_laws
             for axes in (below, above)
         ),
         Grid("predicted", "readout_theory", {**SQUARE, "ridge": 0.0, "alpha": line}, points=both_laws),
