@@ -144,6 +144,11 @@ class ValueWithError(NamedTuple):
         """The estimate times a number."""
         return ValueWithError(factor * self.value, abs(factor) * self.error, self.degrees)
 
+    def minus(self, other: ValueWithError | float) -> ValueWithError:
+        """Its difference from an independent estimate, or from a number, which has no error."""
+        value, error, degrees = other if isinstance(other, ValueWithError) else ValueWithError(other, 0.0)
+        return ValueWithError(self.value - value, math.hypot(self.error, error), min(self.degrees, degrees))
+
 
 def limits_of(table: Any, by: str | Sequence[str], value: str) -> dict[Any, ValueWithError]:
     """Group -> the value at d -> infinity; groups of one column have its values as keys, else tuples."""
@@ -172,10 +177,9 @@ def _estimates(
 
 
 def _difference(a: ValueWithError | float, b: ValueWithError | float, comparisons: int) -> tuple[float, float]:
-    """a - b and its margin; plain numbers have no error."""
-    x, y = (v if isinstance(v, ValueWithError) else ValueWithError(v, 0.0) for v in (a, b))
-    multiple = float(quantile(comparisons, min(x.degrees, y.degrees)))
-    return x.value - y.value, multiple * math.hypot(x.error, y.error)
+    """a - b and its margin."""
+    gap = (a if isinstance(a, ValueWithError) else ValueWithError(a, 0.0)).minus(b)
+    return gap.value, float(quantile(comparisons, gap.degrees)) * gap.error
 
 
 def larger(a: ValueWithError | float, b: ValueWithError | float, comparisons: int = 1) -> str:

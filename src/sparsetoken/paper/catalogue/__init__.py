@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Source
 from ...study.kinds.dynamics import REPLICATES
-from ...study.study import SIZES, Study
+from ...study.study import Study
 
 STUDIES: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "studies.toml").read_text(encoding="utf-8"))
 NAMES = tuple(STUDIES)
@@ -64,4 +63,4 @@ def get_studies(names: Sequence[str] | None = None) -> list[Study]:
 def _study(name: str) -> Study:
     module = import_module(f".{STUDIES[name]['module']}", __name__)
     study: Study = getattr(module, name.replace("-", "_"))
-    return replace(study, cost=dict(zip(SIZES, STUDIES[name]["seconds"])))
+    return study

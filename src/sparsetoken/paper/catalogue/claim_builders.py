@@ -24,7 +24,7 @@ from ...study.criteria import (
     within_verdict,
     worst,
 )
-from ...study.study import Grid, Study
+from ...study.study import SIZES, Grid, Study
 from . import STUDIES, THEORY_DEGREES, Resolution
 
 
@@ -35,9 +35,10 @@ def study(
     findings: Callable[[Tables], str],
     claims: Sequence[Claim],
 ) -> Study:
-    """The study of that name, with its title, question and notes from `studies.toml`."""
-    title, question, notes = (STUDIES[name].get(key, "") for key in ("title", "question", "notes"))
-    return Study(name, title, question, grids, draw, findings, claims, notes=notes)
+    """The study of that name, with its title, question, notes and times from `studies.toml`."""
+    entry = STUDIES[name]
+    cost = dict(zip(SIZES, entry["seconds"]))
+    return Study(name, entry["title"], entry["question"], grids, draw, findings, claims, cost, entry.get("notes", ""))
 
 
 def exact(

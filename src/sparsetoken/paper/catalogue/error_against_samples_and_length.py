@@ -59,7 +59,7 @@ def excess_measured(tables: Tables, model: str) -> dict[float, ValueWithError]:
     """Simulated error at d -> infinity above the predicted limit, by alpha per weight."""
     found = limits_of(select(need(tables, "simulated", ["test_error"]), {"model": model}), "alpha", "test_error")
     limit = float(excess_predicted(tables, model)["limit_error"].iloc[0])
-    return {alpha / WEIGHTS[model]: error._replace(value=error.value - limit) for alpha, error in found.items()}
+    return {alpha / WEIGHTS[model]: error.minus(limit) for alpha, error in found.items()}
 
 
 def fitted(tables: Tables, model: str) -> tuple[LineFit, float, float]:

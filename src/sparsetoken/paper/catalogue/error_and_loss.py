@@ -12,7 +12,7 @@ import pandas as pd
 from ...plotting.panels import Layer, Line, Panel, Rule, by_model, largest, level, spots
 from ...plotting.style import AXES, colour, marker
 from ...study.claims import Claim, Judgement, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
+from ...study.criteria import judge_agreement, limits_of, means_of, predictions_of, select
 from ...study.study import Grid, sized
 from ..stated_results import MISALIGNED, TEST_ERROR, checked, stated_of
 from . import ALIKE, MODELS, OURS, TEN_TOKENS
@@ -55,10 +55,7 @@ def denser(tables: Tables) -> Judgement:
     table = need(tables, "denser", ["test_error"]).sort_values("sparsity")
     found = predictions_of(table, ["model", "sparsity"], "test_error", "standard_error", np.inf)
     lines = {m: [e for (model, _), e in found.items() if model == m] for m in MODELS}
-    gaps = [
-        ValueWithError(a.value - b.value, float(np.hypot(a.error, b.error)))
-        for a, b in zip(lines["pooled"], lines["attention"])
-    ]
+    gaps = [pooled.minus(attention) for pooled, attention in zip(lines["pooled"], lines["attention"])]
     pairs = [step for line in (*lines.values(), gaps) for step in pairwise(line)]
     words = "; ".join(f"{m} {', '.join(f'{e.value:.4f}' for e in line)}" for m, line in lines.items())
     return ordered(pairs, "falling at R = 1, 2, 4", words)

@@ -227,8 +227,8 @@ def delayed(tables: Tables) -> Judgement:
     beyond the margin.
     """
     plain, biased = (ends(tables, name)[1.0] for name in ("random_start", "biased_start"))
-    words = f"behind by {ValueWithError(biased.value - plain.value, (biased.error**2 + plain.error**2) ** 0.5)}"
-    return ordered([(biased, plain._replace(value=plain.value + 0.005))], "behind by more than 0.005", words)
+    behind = biased.minus(plain)
+    return ordered([(behind, 0.005)], "behind by more than 0.005", f"behind by {behind}")
 
 
 def draw(tables: Tables) -> list[Panel]:

@@ -76,7 +76,7 @@ def hard(tables: Tables) -> Judgement:
     row = select(need(tables, "hard", ["overlap"]), {"alpha": 1.0}).iloc[0]
     best, reachable = (ValueWithError(row[name], row[f"{name}_se"]) for name in ("overlap", "reachable_overlap"))
     words = f"{best} against {reachable}"
-    return ordered([(best._replace(value=best.value - 0.5), reachable)], "optimum far above what is reachable", words)
+    return ordered([(best.minus(0.5), reachable)], "optimum far above what is reachable", words)
 
 
 def draw_limits(tables: Tables) -> list[Panel]:

@@ -1,4 +1,4 @@
-"""Bags as long as the dimension. The study: `long-bags`, L = c d with θ = τ L^(1/3)."""
+"""Bags as long as the dimension: L = c d with θ = τ L^(1/3), at which two steps find part of the signal at every length."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ...study.criteria import ValueWithError, equal_verdict, quantile, select, w
 from ...study.study import Grid, sized
 from . import MODES, OPEN, Resolution
 from .claim_builders import ordered, provided, study
-
-# The study `long-bags`: L = c d with θ = τ L^(1/3), at which two steps find part of the signal at every length.
 
 BALANCED, RARE = (0.5, 0.8), (0.2, 1.1)  # prevalence and τ
 LARGE = 2.0  # L/d where d grows

@@ -175,7 +175,7 @@ def focal_gains_nothing(tables: Tables) -> Judgement:
     Theory of the descent, γ = 2, the best of three rates each: AUC after the last step less than 0.005 above, margin included.
     """
     plain, focal = (last_auc(tables)[loss] for loss in AT_ONCE)
-    return ordered([(plain._replace(value=plain.value + 0.005), focal)], f"at most 0.005 above {plain}", str(focal))
+    return ordered([(plain.minus(-0.005), focal)], f"at most 0.005 above {plain}", str(focal))
 
 
 def draw(tables: Tables) -> list[Panel]:

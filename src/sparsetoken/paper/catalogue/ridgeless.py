@@ -1,4 +1,4 @@
-"""What a vanishing ridge shows: the peak at interpolation, the laws of the margins, the transition at the capacity."""
+"""What a vanishing ridge shows: the peak at interpolation, the margins (`interpolation`), the capacity (`transition`)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,6 @@ from .claim_builders import both, exact, listed, ordered, pair, power_law, provi
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
 SQUARE = {**TEN_TOKENS, "loss": "square"}
-
-
-# The study `interpolation`.
-
 TWO = ("attention", "pooled")
 JUDGED = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]  # away from the peak, where the correction is not of order 1/d
 BINS = {"low": -3.0, "high": 12.0, "bins": 30}
