@@ -151,18 +151,18 @@ def with_names(panel: Panel) -> list[tuple[Layer, str]]:
     runs = {name for name, _, how in parts if how.startswith("simulated") and name in lines}
     if len(runs) < 2:
         return list(zip(panel.layers, labels))
-    both = [(name, how) if name in runs and how.startswith(("theory", "simulated")) else None for name, _, how in parts]
-    names = [label if pair is None else pair[0] if pair[1] == "theory" else "" for label, pair in zip(labels, both)]
-    ways = dict.fromkeys(pair[1] for pair in both if pair and pair[1] != "theory")
-    signs: list[Line | Points] = [Line([np.nan], [np.nan], "theory", REFERENCE)]
-    dashes = {label: layer.dash for label, layer in zip(labels, panel.layers) if isinstance(layer, Line)}
-    for how in ways:
-        drawn = next(
-            (dashes[label] for label, pair in zip(labels, both) if pair and pair[1] == how and label in dashes), None
-        )
-        nothing = [np.nan], [np.nan]
-        signs.append(Line(*nothing, how, REFERENCE, drawn) if drawn else Points(*nothing, None, how, REFERENCE))
-    return [*zip(panel.layers, names), *((sign, sign.label) for sign in signs)]
+    named: list[tuple[Layer, str]] = []
+    nothing = [np.nan], [np.nan]
+    signs: dict[str, Line | Points] = {"theory": Line(*nothing, "theory", REFERENCE)}
+    for layer, text, (name, _, how) in zip(panel.layers, labels, parts):
+        if name in runs and how.startswith(("theory", "simulated")):
+            if isinstance(layer, Line):
+                signs.setdefault(how, Line(*nothing, how, REFERENCE, layer.dash))
+            else:
+                signs.setdefault(how, Points(*nothing, None, how, REFERENCE))
+            text = name if how == "theory" else ""
+        named.append((layer, text))
+    return [*named, *((sign, sign.label) for sign in signs.values())]
 
 
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Line]:

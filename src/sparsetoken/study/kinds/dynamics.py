@@ -69,11 +69,7 @@ class GivenDescent:
 
 @trial_kind("trajectory", columns=columns(*STEPS, "unstable", "shift"))
 def trajectory_trial(
-    task: Task,
-    descent: GivenDescent,
-    accuracy: float = 1e-3,
-    replicates: int = REPLICATES,
-    bags: int | None = None,
+    task: Task, descent: GivenDescent, accuracy: float = 1e-3, replicates: int = REPLICATES, bags: int | None = None
 ) -> list[dict[str, float]]:
     """The exact limit of training, one row per step, or only for the steps in `rows_at`, which saves measuring the others."""
     from ...theory import AccuracyWarning, Sampling, UnstableTrainingWarning, trajectory
