@@ -467,3 +467,13 @@ def test_leave_one_out(off, verdict):
         for x in (-1, 1)
     ]
     assert ridgeless.leave_one_out({"left_out": pd.DataFrame(rows)}).verdict == verdict
+
+
+def test_a_claim_without_one_of_its_rows_is_undecided():
+    soft = pd.DataFrame({"sharpness": [0.1], "cosine": [0.9], "test_error": [0.2]})
+    predicted = pd.DataFrame({"alpha": [40.0], "cosine": [0.9], "test_error": [0.1]})
+    judged = error_and_loss.cosine_governs_error.judge({"soft": soft, "predicted": predicted})
+    assert (
+        judged.verdict == "undecided"
+        and "table 'predicted' lacks the row with alpha = 2.0, cosine = 0.9" in judged.note
+    )

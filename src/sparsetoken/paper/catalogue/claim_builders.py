@@ -75,7 +75,10 @@ def pair(
 
 def value_at(tables: Tables, name: str, value: str = "test_error", **where: Any) -> float:
     """The value in the row of a table with these columns, the first where several rows have the same."""
-    return float(select(need(tables, name, [value]), where)[value].iloc[0])
+    rows = select(need(tables, name, [value]), where)
+    if not len(rows):
+        raise NotJudgeable(f"table {name!r} lacks the row with {', '.join(f'{k} = {v}' for k, v in where.items())}")
+    return float(rows[value].iloc[0])
 
 
 def with_alpha(table: Any) -> Any:
