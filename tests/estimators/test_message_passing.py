@@ -9,10 +9,11 @@ import pytest
 from scipy.special import expit
 
 from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, Task, Training
+from sparsetoken.bags.scaler import varying_features
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.message_passing.amp import ExactCount, IndependentRate
 from sparsetoken.estimators.message_passing.likelihood_ratio import fit_ratio, held_out_ratios
-from sparsetoken.estimators.message_passing.noise import WhiteTokens, moments, noise_of, varying_features
+from sparsetoken.estimators.message_passing.noise import WhiteTokens, moments, noise_of
 from sparsetoken.simulation.samplers import sample_bags
 
 

@@ -139,10 +139,10 @@ def test_the_learner_is_told_which_class_carries_the_signal(monkeypatch):
         with pytest.raises(ArithmeticError, match="enough"):
             plan_for_bags(np.zeros((12, 2, 3)), ["sick", "well"] * 6, positive_label=label)
     assert told == [None, False, True]
-    with pytest.raises(ValueError, match="positive_label must be one of the two labels, got 'ill'"):
+    with pytest.raises(ValueError, match="positive_label must be None or one of 'sick' and 'well', got 'ill'"):
         plan_for_bags(np.zeros((12, 2, 3)), ["sick", "well"] * 6, positive_label="ill")
 
 
 def test_unknown_labels_are_refused():
-    with pytest.raises(ValueError, match="the labels must be known: some are NaN"):
+    with pytest.raises(ValueError, match="y must hold a label for every bag, there is none at place 0"):
         plan_for_bags(np.zeros((12, 2, 3)), [np.nan, *(0.0, 1.0) * 5, 0.0])

@@ -189,6 +189,11 @@ def _block_moments(tokens: Any) -> Moments:
         return Moments(len(tokens), low, high, first + shift, np.asarray(namespace(z).einsum("ij,ij->j", z, z)))
 
 
+def varying_features(tokens: Any) -> np.ndarray:
+    """Which features differ between any two of these tokens."""
+    return np.logical_or.reduce([np.asarray((tokens[rows] != tokens[0]).any(axis=0)) for rows in row_blocks(tokens)])
+
+
 def merged_moments(first: Moments, other: Moments) -> Moments:
     """The moments of both sets of tokens."""
     count = first.tokens + other.tokens

@@ -153,17 +153,14 @@ def measure_curve(
     )
 
 
-def positive_labels(bags: Any, y: Any) -> np.ndarray:
-    """Which bags have the second of two labels; refuses labels that are unknown, too many or of other than two classes."""
-    labels = np.asarray(y)
-    if labels.shape != (len(bags),):
-        raise ValueError(f"y must have one label per bag ({len(bags)}), got shape {labels.shape}")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("the labels must be known: some are NaN")
-    classes = np.unique(labels)
+def two_classes(bags: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The two labels of the bags in order, and which bags have the second."""
+    from ..estimators.labels import checked_classes
+
+    classes, codes = checked_classes(y, len(bags))
     if len(classes) != 2:
         raise ValueError(f"the labels must be of two classes, they are of {len(classes)}")
-    return labels == classes[1]
+    return classes, codes == 1
 
 
 def _measured_scores(

@@ -12,7 +12,7 @@ from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import MEASURED, REFERENCE, colour, label
 from .criterion import Criterion
 from .extrapolation import TIMES, Extrapolation
-from .learning_curve import BUDGET, measure_curve, positive_labels
+from .learning_curve import BUDGET, measure_curve, two_classes
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -96,7 +96,7 @@ class LearningCurveDisplay(Shown):
         budget = real_number("budget", budget, 0.0, open_low=True)
         bags = X if isinstance(X, Bags) else Bags(X)
         _lines(forecasts)
-        positive = positive_labels(bags, y)
+        _, positive = two_classes(bags, y)
         measured = measure_curve(bags, positive, lambda: clone(estimator), criterion, budget=budget, seed=random_state)
         display = cls(type(estimator).__name__, Extrapolation(measured), forecasts=forecasts)
         display.plot(ax)

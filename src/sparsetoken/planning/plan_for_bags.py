@@ -11,13 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from .._core.validation import real_number, whole_number
 from ..plotting.show import Shown
 from .criterion import Criterion
 from .extrapolation import FARTHEST, GAIN, TIMES, BagsNeeded, Extrapolation, Interval
-from .learning_curve import BUDGET, measure_curve, positive_labels
+from .learning_curve import BUDGET, measure_curve, two_classes
 from .learning_curve_display import LearningCurveDisplay
 from .solve import rounded
 
@@ -175,16 +173,13 @@ def plan_for_bags(
         If the bags are too few or not of two classes.
     """
     from ..bags import Bags
+    from ..estimators.labels import sides_to_try
     from ..estimators.learners import DEFAULT, LEARNERS
 
     bags = X if isinstance(X, Bags) else Bags(X)
-    positive = positive_labels(bags, y)
-    side = None
-    if positive_label is not None:
-        sides = positive[np.asarray(y) == positive_label]
-        if len(sides) == 0:
-            raise ValueError(f"positive_label must be one of the two labels, got {positive_label!r}")
-        side = bool(sides[0])  # the learner is trained on truth values
+    classes, positive = two_classes(bags, y)
+    # The learner is trained on truth values.
+    side = None if positive_label is None else sides_to_try(positive_label, classes) == (1.0,)
     size = len(bags) if n is None else whole_number("n", n, 2)
     real_number("budget", budget, 0.0, open_low=True)
     judged = Criterion.of(criterion)

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from ..._core.arrays import namespace
 from ..._core.validation import whole_number
 from ...bags.bags import Bags
-from ...bags.scaler import BagScaler
+from ...bags.scaler import BagScaler, varying_features
 from ...bags.segments import bag_extremes, bag_mean
 from ...bags.temporary_files import rowwise
 
@@ -43,18 +43,6 @@ SAMPLED_TOKENS = 2000  # tokens from which moments are estimated: variances are 
 PART = 0.7
 
 
-def varying_features(bags: Bags) -> np.ndarray:
-    """The features that are not constant."""
-    spread = bags.combined(_squares, shared=(BagScaler(clip=False).fit(bags),))
-    return np.flatnonzero(spread > 0)
-
-
-def _squares(part: Bags, scaler: BagScaler) -> np.ndarray:
-    """Sums over tokens of the squares of the standardised features."""
-    z = np.asarray(scaler.scaled(part.tokens), dtype=np.float64)
-    return np.einsum("ij,ij->j", z, z)
-
-
 class BagViews(BaseEstimator):
     """Learns the views that are needed."""
 
@@ -65,7 +53,7 @@ class BagViews(BaseEstimator):
 
     def fit(self, bags: Bags, seed: int) -> BagViews:
         """Learn the views; statistics when they are first needed."""
-        self.varying_ = varying_features(bags)
+        self.varying_ = np.flatnonzero(varying_features(bags.tokens))
         if not len(self.varying_):  # all tokens are alike
             self.varying_ = np.arange(1)
         bags = self.varying(bags)

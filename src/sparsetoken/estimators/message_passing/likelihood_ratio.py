@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...bags.bags import Bags
-from ...bags.segments import bag_sum, over_tokens, rows_of, starts_of
+from ...bags.scaler import varying_features
+from ...bags.segments import bag_sum, over_tokens
 from .amp import COUNTS, ExactCount, IndependentRate, Messages, Prior, pass_messages, token_evidence
-from .noise import Noise, TokenMoments, WhiteTokens, moments, noise_of, varying_features
+from .noise import Noise, WhiteTokens, moments, noise_of
 
 QUICK = (1,)  # counts to try where time matters: their posterior takes no longer than that of a rate
 
@@ -113,33 +114,29 @@ def held_out_ratios(
         return fitted.training
     positive, negative = bags[signs > 0], bags[signs < 0]
     above, below = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    noises = _noises_without(negative, [np.flatnonzero(np.isin(below, held)) for held in folds], bags, fitted)
+    unseen = [np.isin(below, held) for held in folds]
     ratios = np.full(len(signs), np.nan)
-    for held, noise in zip(folds, noises):
+    for held, noise, left_out in zip(folds, _noises_without(unseen, negative, bags, fitted), unseen):
         out = np.isin(above, held)
         copies = np.where(out, 0.0, weights[above])
         copies *= np.count_nonzero(copies) / copies.sum()
         white = WhiteTokens(positive.tokens, noise)
         prior, strength = fitted.messages.prior, fitted.given_strength
         messages = pass_messages(white, positive.starts, copies, prior, strength, start=fitted.messages)
-        ratio = _ratio(messages, noise)
         ratios[above[out]] = messages.own_ratios(positive.starts)[out]
-        unseen = np.flatnonzero(np.isin(below, held))
-        rows = rows_of(negative.starts[unseen], negative.lengths[unseen])
-        if len(rows):
-            ratios[below[unseen]] = ratio.decide(negative.tokens[rows], starts_of(negative.lengths[unseen]))
+        if left_out.any():
+            some = negative[left_out]
+            ratios[below[left_out]] = _ratio(messages, noise).decide(some.tokens, some.starts)
     return ratios
 
 
-def _noises_without(negative: Bags, folds: list[np.ndarray], bags: Bags, fitted: RatioFit) -> list[Noise | None]:
-    """The noise of the negative bags outside each fold, from moments that are computed fold by fold."""
-    if fitted.ratio.noise is None:
+def _noises_without(folds: list[np.ndarray], negative: Bags, bags: Bags, fitted: RatioFit) -> list[Noise | None]:
+    """The noise of the negative bags outside each fold (a mask of them), from moments that are computed fold by fold."""
+    noise = fitted.ratio.noise
+    if noise is None:
         return [None] * len(folds)
-    noise, varies = fitted.ratio.noise, varying_features(bags.tokens)
-    parts: list[TokenMoments] = []
-    for fold in folds:
-        rows = rows_of(negative.starts[fold], negative.lengths[fold])
-        parts.append(moments(negative.tokens[rows], noise.mean))
+    varies = varying_features(bags.tokens)
+    parts = [moments(negative.tokens[np.repeat(fold, negative.lengths)], noise.mean) for fold in folds]
     return [noise_of(parts[:k] + parts[k + 1 :], noise.mean, varies, noise.shrinkage) for k in range(len(folds))]
 
 

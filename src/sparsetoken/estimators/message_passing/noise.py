@@ -123,9 +123,3 @@ def _likeliest(first: np.ndarray, second: np.ndarray) -> float:
         return 1.0
     shrunk = [(1.0 - s) * variances + s * average for s in SHRINKAGES]
     return SHRINKAGES[int(np.argmin([float(np.sum(np.log(c) + other / c)) for c in shrunk]))]
-
-
-def varying_features(tokens: Any) -> np.ndarray:
-    """Which features differ between any two of these tokens."""
-    first = np.asarray(tokens[:1])
-    return np.logical_or.reduce([np.any(np.asarray(tokens[block]) != first, axis=0) for block in row_blocks(tokens)])

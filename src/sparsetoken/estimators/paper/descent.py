@@ -19,6 +19,7 @@ import numpy as np
 
 from ...bag_models import get_bag_model
 from ...bags.bags import Bags
+from ...bags.scaler import varying_features
 from ...losses import Loss
 from ...schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
 from ..calibration import Calibration, best_calibrated, unvalidated_calibration
@@ -133,7 +134,7 @@ def _descend(
 
 def _first_schedule(bags: Bags, alpha: float, directions: tuple[str, ...]) -> Stage:
     """The schedule from which `theory.design` starts, with rates for these tokens' largest variance."""
-    varying = np.count_nonzero(np.asarray(bags.tokens.max(axis=0) != bags.tokens.min(axis=0)))
+    varying = np.count_nonzero(varying_features(bags.tokens))
     white = (1.0 + np.sqrt(varying / bags.n_tokens)) ** 2  # the largest variance of as many white tokens
     slower = max(1.0, _largest_variance(bags.tokens) / white)
     rates = dict.fromkeys(directions, FIRST_RATE / slower) | {"bias": FIRST_BIAS_RATE}
