@@ -9,7 +9,7 @@ import pytest
 
 from sparsetoken import Task, plan, theory
 from sparsetoken.planning import Answer, Expected, Outlook
-from sparsetoken.planning.outlook import NAMES
+from sparsetoken.plotting.style import label
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
@@ -133,7 +133,7 @@ def test_a_plan_shows_itself(small_plan):
     assert table.set_index("learner")["simulated"].notna().sum() == 4
     assert "<table" in small_plan._repr_html_()
     ax = small_plan.plot()
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == [NAMES[row.learner] for row in small_plan.expected]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [label(row.learner) for row in small_plan.expected]
     assert small_plan.plot(ax) is ax
 
 

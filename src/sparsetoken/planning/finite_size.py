@@ -22,13 +22,12 @@ from ..bags.segments import starts_of
 from ..classifiers import SIMULATED, check_model, has_query
 from ..laws.draws import with_shared_part
 from ..laws.law import Law, law_of_model
-from ..losses import Loss
 from ..simulation import simulate
 from ..simulation.samplers import sample_bags
 from ..simulation.samplers.drawn_bags import OneClassError, draw_bags
 from ..simulation.seeds import stream, trial_seeds
 from ..task import Task
-from ..theory import ErmResult, WarmStart, alignment, bayes_limit, erm
+from ..theory import WarmStart, alignment, bayes_limit, erm
 from ..theory.alignment import enough
 from ..theory.finite_size import GROUPS, POINTS, SHARES, laws_at_size, readouts_at_shares, sample_sizes
 from ..training import Training
@@ -41,17 +40,18 @@ AFFORDABLE = 2**25  # numbers n L d of a data set for message passing: 134 MB in
 TEST_BAGS = 20_000  # for message passing: they add a standard error of at most .0035 per draw
 
 
-def solved(law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None) -> ErmResult:
-    """The readout's limit on a law of fixed draws, started from a neighbour's fixed point."""
-    return erm(law, alpha, ridge, loss, accuracy=1.0, warm_start=None if near is None else WarmStart(near))
-
-
-def averaged_readout(
-    law: Law, n: int, alpha: float, training: Training, criterion: Criterion, near: np.ndarray | None = None
+def readout_loss(
+    law: Law, training: Training, criterion: Criterion, d: int | None = None, near: np.ndarray | None = None
 ) -> tuple[Measured, np.ndarray]:
-    """A readout on n bags, averaged over the realised share of positives, and its fixed point as a start for neighbours."""
+    """A readout's loss on a law of fixed draws, in the limit or (with d) on n1 = alpha1 d bags, averaged over the realised
+    share of positives; and its fixed point, from which neighbours start (`near`)."""
+    if d is None:
+        start = None if near is None else WarmStart(near)
+        result = erm(law, training.alpha1, training.ridge, training.loss, accuracy=1.0, warm_start=start)
+        return criterion.of_readout(result), result.fixed_point
+    n = max(2, round(training.alpha1 * d))
     shares = 129 if criterion.kind == "error" else SHARES  # the bias decides about the error as trained
-    readouts = readouts_at_shares(law, n, alpha, training.ridge, training.loss, near, shares)
+    readouts = readouts_at_shares(law, n, training.alpha1, training.ridge, training.loss, near, shares)
     losses = readouts.weights @ criterion.losses_at(readouts.x, readouts.population)  # one per replicate
     error = max(readouts.standard_error, standard_error(losses, alone=0.0))
     return Measured(float(losses.mean()), error), readouts.start
@@ -146,7 +146,7 @@ def forecast_at(
     draws = 1 if steps is None else len(steps.cosines)
     near, parts = None, []
     for law in laws:
-        part, near = averaged_readout(law, n1, exact.alpha1, exact, judged, near)
+        part, near = readout_loss(law, exact, judged, d, near)
         parts.append(part)
     losses = np.array([part.loss for part in parts])
     scatter = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
@@ -166,7 +166,7 @@ def _in_the_limit(
     if check_model(model, SIMULATED).has_query:
         steps = alignment(task, training)
         law = law_of_model(task, model, steps.query_cosine, steps.sharpness).on_draws(points)
-    return criterion.of_readout(solved(law, training.alpha1, training.ridge, training.loss, near))
+    return readout_loss(law, training, criterion, near=near)[0]
 
 
 def simulated_losses(task: Task, training: Training, d: int, model: str, criterion: Criterion) -> list[float]:

@@ -18,23 +18,17 @@ from typing import Any
 import numpy as np
 
 from ..losses import Loss
+from ..plotting.style import label
 from ..task import Task
 from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit, pooled_law
 from ..theory.bayes.oracle import statistic
 from ..training import Training
 from .criterion import RESOLVED, Criterion, Measured
-from .finite_size import averaged_readout, simulated_message_passing, solved
+from .finite_size import readout_loss, simulated_message_passing
 from .tuning import Settings, mean_alignment, tune_attention, tune_linear
 
 LEARNERS = ("attention", "pooled", "vectorized", "message_passing", "optimal")
 TRAINED = ("attention", "pooled", "vectorized")
-NAMES = {
-    "attention": "attention",
-    "pooled": "pooled",
-    "vectorized": "vectorized",
-    "message_passing": "message passing",
-    "optimal": "Bayes limit",
-}
 DRAWS = 4  # data sets on which message passing is simulated
 
 
@@ -101,7 +95,7 @@ class Outlook:
         # Four standard errors: one false alarm in 30,000.
         if limit.loss < best.loss - 4.0 * math.hypot(*errors) - 1e-6:
             raise AccuracyError(
-                f"internal error: the forecast of {NAMES[learner]} ({limit.loss:.3g}) is below the Bayes limit "
+                f"internal error: the forecast of {label(learner)} ({limit.loss:.3g}) is below the Bayes limit "
                 f"({best.loss:.3g}) at length {task.length}, strength {task.strength:g}, n/d {alpha:g}"
             )
 
@@ -181,10 +175,7 @@ def sensitivities(task: Task, training: Training, criterion: Criterion, d: int |
         n0 = None if d is None else max(2, round(training.alpha0 * d))
         gamma, norm = mean_alignment(task, training, n0)
         law = attention_law(task, gamma, training.beta * norm).on_draws(256)
-        if d is None:
-            return criterion.of_readout(solved(law, training.alpha1, training.ridge, training.loss))
-        n1 = max(2, round(training.alpha1 * d))
-        return averaged_readout(law, n1, training.alpha1, training, criterion)[0]
+        return readout_loss(law, training, criterion, d)[0]
 
     slopes = []
     for name in ("strength", "samples", "length", "prevalence"):

@@ -15,13 +15,13 @@ from .._core.frozen import Description
 from .._core.validation import whole_number
 from ..losses import Loss
 from ..plotting.show import Shown, axes_for, draw_shares
-from ..plotting.style import REFERENCE, colour
+from ..plotting.style import REFERENCE, colour, label
 from ..task import NEUTRAL_FIELDS, Task
 from ..theory import ladder
 from .criterion import RESOLVED, Criterion
 from .finite_size import combined, mean_loss, simulated_losses
 from .learning_curve_display import finish
-from .outlook import DRAWS, LEARNERS, NAMES, TRAINED, Outlook, Slope, learners_of, sensitivities
+from .outlook import DRAWS, LEARNERS, TRAINED, Outlook, Slope, learners_of, sensitivities
 from .solve import ADVANTAGE, Answer, Question, all_samples_needed, ask, attention_over_pooling, require_learnable
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH, Settings
 
@@ -107,7 +107,7 @@ class Plan(Shown):
     curve: tuple[dict[str, Any], ...] = ()
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{NAMES[row.learner]} {row.value:.4g}" for row in self.expected)
+        values = ", ".join(f"{label(row.learner)} {row.value:.4g}" for row in self.expected)
         return f"Plan({self.n} bags of {self.d}-dimensional tokens, {self.criterion.label}: {values})"
 
     def frame(self) -> Any:
@@ -118,7 +118,7 @@ class Plan(Shown):
 
     def plot(self, ax: Any = None) -> Any:
         """What to expect of each learner, with two standard errors, and the target."""
-        names = [NAMES[row.learner] for row in self.expected]
+        names = [label(row.learner) for row in self.expected]
         values, errors = [row.value for row in self.expected], [row.standard_error for row in self.expected]
         colours = [colour(row.learner) for row in self.expected]
         ax = draw_shares(axes_for(ax, (6.0, 2.8)), names, values, errors, colours)
@@ -178,7 +178,7 @@ class Plan(Shown):
         if self.target is None:
             return sentence
         aim = self.criterion.shown(self.target)
-        met = [NAMES[learner] for learner, loss in losses.items() if loss <= aim]
+        met = [label(learner) for learner, loss in losses.items() if loss <= aim]
         return f"{sentence} The target of {self.target:g} is met by {' and '.join(met) if met else 'no learner'}."
 
     @property
@@ -238,8 +238,8 @@ class Plan(Shown):
         for learner, line in lines.items():
             limit = learner not in TRAINED
             style = {"color": colour(learner), "linestyle": "--" if limit else "-", "marker": "o", "markersize": 4}
-            label = NAMES[learner] + (", in the limit" if learner == "message_passing" else "")
-            axes.plot(*line, label=label, **style)
+            style["label"] = label(learner) + (", in the limit" if learner == "message_passing" else "")
+            axes.plot(*line, **style)
         for row in self.expected:
             if row.kind == "finite size":
                 style = {"color": colour(row.learner), "marker": "x", "linestyle": "none", "capsize": 3}
@@ -251,7 +251,7 @@ class Plan(Shown):
         return axes.figure
 
     def __str__(self) -> str:
-        values = ", ".join(f"{NAMES[row.learner]} {_short(row, self.criterion)}" for row in self.expected)
+        values = ", ".join(f"{label(row.learner)} {_short(row, self.criterion)}" for row in self.expected)
         lines = textwrap.wrap(f"Expected {self.criterion.label} with {self.n:,} bags: {values}.", 80)
         lines += textwrap.wrap(self.advice, 80)
         bags = f"{self.n:,} bags of {self.task.length:.4g} token{'' if self.task.length == 1 else 's'}"
@@ -294,7 +294,7 @@ def _short(row: Expected, criterion: Criterion) -> str:
 def _row(row: Expected, criterion: Criterion) -> str:
     """A learner's line of the table."""
     number = _short(row, criterion) if row.kind == "bound" else with_error(row.value, row.standard_error)
-    line = f"  {NAMES[row.learner]:<16} {number:<18}"
+    line = f"  {label(row.learner):<16} {number:<18}"
     if row.kind == "limit":
         line += " limit of large n and d" if row.learner == "optimal" else " limit (no finite-size forecast)"
     elif row.simulated is not None:
@@ -362,7 +362,7 @@ def plan(
     outlook, alpha = Outlook(judged, loss, d), n / d
     expected = []
     for learner in learners_of(task):
-        report(f"{NAMES[learner]} at n = {n:,}")
+        report(f"{label(learner)} at n = {n:,}")
         expected.append(expected_of(outlook, learner, task, alpha))
     settings = outlook.settings("attention", task, alpha, thorough=True)
     report("sensitivity")

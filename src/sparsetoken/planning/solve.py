@@ -16,10 +16,11 @@ import numpy as np
 from .._core.roots import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
 from .._core.validation import rejection, whole_number
 from ..losses import Loss
+from ..plotting.style import label
 from ..task import Task
 from .criterion import RESOLVED, Criterion
 from .finite_size import fewest_simulated_bags, mean_loss, simulated_losses
-from .outlook import LEARNERS, NAMES, TRAINED, Outlook, learners_of
+from .outlook import LEARNERS, TRAINED, Outlook, learners_of
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
 
 UNKNOWNS = ("n", "d", "error", "length", "sparsity", "strength", "prevalence")
@@ -117,7 +118,7 @@ class Question:
     def goal(self, reached: bool = True) -> str:
         """Whether the learner reaches its target, as the beginning of a sentence."""
         criterion, verb = self.outlook.criterion, "reaches" if reached else "does not reach"
-        return f"{NAMES[self.learner]} {verb} {criterion.label} {criterion.shown(self.target):.3g}"
+        return f"{label(self.learner)} {verb} {criterion.label} {criterion.shown(self.target):.3g}"
 
     def loss(self, task: Task, alpha: float) -> float:
         """Of the learner at its best settings."""
@@ -146,7 +147,7 @@ def samples_needed(question: Question, first: float) -> Answer:
     outlook, task, d, learner = question.outlook, question.task, question.d, question.learner
     for limited, why in (
         ("optimal", "at this strength: even with the signal known,"),
-        (learner, f"for {NAMES[learner]}: with unlimited bags its"),
+        (learner, f"for {label(learner)}: with unlimited bags its"),
     ):
         floor = outlook.limit(limited, task)
         if floor >= question.target:
@@ -156,13 +157,18 @@ def samples_needed(question: Question, first: float) -> Answer:
     def gap(alpha: float) -> float:
         return question.loss(task, alpha) - question.target
 
-    low = ALPHAS[0] if d is None else max(ALPHAS[0], 4 * LEAST_BAGS / d)
-    bounds = low, max(ALPHAS[1], 2 * low)
+    low, high = _searched_ratios(d)
     if learner == "message_passing" and d is not None:  # every loss is simulated: begin at the answer of the limit
-        first = limit_samples(question, first, bounds).x
-        bounds = max(low, fewest_simulated_bags(task) / d), bounds[1]
-    status, alpha = falling_root(gap, first, *bounds, precision=question.precision)
+        first = limit_samples(question, first, (low, high)).x
+        low = max(low, fewest_simulated_bags(task) / d)
+    status, alpha = falling_root(gap, first, low, high, precision=question.precision)
     return _samples(question, status, alpha)
+
+
+def _searched_ratios(d: int | None) -> tuple[float, float]:
+    """The least and the largest n/d that are searched."""
+    low = ALPHAS[0] if d is None else max(ALPHAS[0], 4 * LEAST_BAGS / d)
+    return low, max(ALPHAS[1], 2 * low)
 
 
 def limit_samples(question: Question, first: float, bounds: tuple[float, float]) -> Root:
@@ -312,8 +318,7 @@ def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer
         pooled = outlook.measured("pooled", task, alpha).loss
         return outlook.measured("attention", task, alpha).loss / pooled - (1 - ADVANTAGE)
 
-    low = max(ALPHAS[0], 4 * LEAST_BAGS / outlook.d)
-    status, alpha = falling_root(gap, first, low, max(ALPHAS[1], 2 * low), precision=_PRECISION)
+    status, alpha = falling_root(gap, first, *_searched_ratios(outlook.d), precision=_PRECISION)
     n = math.ceil(alpha * outlook.d)
     words = {
         BEYOND: f"attention is less than {share} better than pooling up to {n:,} bags",
@@ -413,7 +418,7 @@ def _expected(question: Question) -> Answer:
     criterion = question.outlook.criterion
     measured = question.outlook.measured(question.learner, question.task, question.alpha, thorough=True)
     value = criterion.shown(measured.loss)
-    begin = f"{NAMES[question.learner]} is expected to reach"
+    begin = f"{label(question.learner)} is expected to reach"
     if question.learner == "optimal":
         begin = "no method is expected to beat"
     words = f"{begin} {criterion.with_article} of {value:.3g} with {question.n:,} bags in dimension {question.d:,}"

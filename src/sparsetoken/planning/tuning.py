@@ -37,10 +37,9 @@ from .finite_size import (
     REPORT_SEED,
     SEARCH_SEED,
     ForecastAt,
-    averaged_readout,
     forecast_at,
+    readout_loss,
     remainder,
-    solved,
 )
 
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)  # searched
@@ -164,16 +163,10 @@ class _Search:
         training, gamma, k = self.training(z)
         law = attention_law(self.task, gamma, k).on_draws(POINTS // 4)
         try:
-            if self.d is None:
-                result = solved(law, training.alpha1, training.ridge, self.loss, self.near)
-                loss, self.near = self.criterion.of_readout(result).loss, result.fixed_point
-            else:
-                n1 = max(2, round(training.alpha1 * self.d))
-                measured, self.near = averaged_readout(law, n1, training.alpha1, training, self.criterion, self.near)
-                loss = measured.loss
+            measured, self.near = readout_loss(law, training, self.criterion, self.d, self.near)
         except (ConvergenceError, AccuracyError):
             return math.log(2 * self.criterion.chance(self.task.prevalence))
-        return math.log(max(loss, 1e-12))
+        return math.log(max(measured.loss, 1e-12))
 
     def ends(self, near: Settings | None, thorough: bool) -> list[np.ndarray]:
         """The end points of searches, the best first: from a neighbour's settings, or from the best of a small grid."""
@@ -236,10 +229,9 @@ def _in_the_limit(search: _Search, z: np.ndarray, thorough: bool) -> Settings:
     training, gamma, k = search.training(z)
     law = attention_law(search.task, gamma, k)
     if thorough:
-        result = erm(law, training.alpha1, training.ridge, search.loss)
+        measured = search.criterion.of_readout(erm(law, training.alpha1, training.ridge, search.loss))
     else:
-        result = solved(law.on_draws(POINTS // 4), training.alpha1, training.ridge, search.loss, search.near)
-    measured = search.criterion.of_readout(result)
+        measured, _ = readout_loss(law.on_draws(POINTS // 4), training, search.criterion, near=search.near)
     return Settings(training, measured, measured, training.alpha0 / search.alpha, k, gamma)
 
 
@@ -303,20 +295,15 @@ def tune_linear(
     def training(log_ridge: float) -> Training:
         return Training(loss, alpha0=alpha, alpha1=alpha, ridge=math.exp(log_ridge))
 
-    def in_the_limit(log_ridge: float) -> Measured:
+    def measured(log_ridge: float, d: int | None) -> Measured:
         nonlocal near
-        result = solved(law, alpha, math.exp(log_ridge), loss, near)
-        near = result.fixed_point
-        return judged.of_readout(result)
-
-    def measured(log_ridge: float) -> Measured:
-        nonlocal near
-        if d is None:
-            return in_the_limit(log_ridge)
-        n = max(2, round(alpha * d))
-        averaged, near = averaged_readout(law, n, alpha, training(log_ridge), judged, near)
-        return Measured(averaged.loss, math.hypot(averaged.standard_error, remainder(averaged.loss, n, d)))
+        found, near = readout_loss(law, training(log_ridge), judged, d, near)
+        return found
 
     # From the largest ridge, where a fixed point is found at once.
-    place, _ = least_on_grid(lambda x: measured(-x).loss, -np.log(np.geomspace(*RIDGES[::-1], 8)), 0.02)
-    return Settings(training(-place), measured(-place), in_the_limit(-place))
+    place, _ = least_on_grid(lambda x: measured(-x, d).loss, -np.log(np.geomspace(*RIDGES[::-1], 8)), 0.02)
+    best = measured(-place, d)
+    if d is not None:
+        beyond = remainder(best.loss, max(2, round(alpha * d)), d)
+        best = Measured(best.loss, math.hypot(best.standard_error, beyond))
+    return Settings(training(-place), best, measured(-place, None))
