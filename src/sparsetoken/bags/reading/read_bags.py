@@ -22,6 +22,7 @@ from .tables import (
     Reading,
     check_agreement,
     check_column,
+    check_names,
     ending_is,
     feature_columns,
     is_numeric,
@@ -235,7 +236,7 @@ def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
         raise ValueError(f"{path} has tokens but no array 'bag' with their bag ids")
     if tokens:
         count = len(_dimensional(arrays, path, "tokens", (2,)))
-        ids = _npz_ids(arrays, path, count)
+        ids = text_ids(pd.Series(_dimensional(arrays, path, "bag", (1,), count)), path)
         bags, (codes, _) = Bags(arrays["tokens"], ids=ids, missing=reading.kept), distinct_ids(ids, count)
     else:
         _dimensional(arrays, path, "X", (2, 3))
@@ -259,20 +260,11 @@ def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
     return Held(bags, codes, columns)
 
 
-def _npz_ids(arrays: dict[str, np.ndarray], path: Path, count: int) -> np.ndarray:
-    ids = _dimensional(arrays, path, "bag", (1,), count)
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise ValueError(f"row {int(np.argmax(np.isnan(ids))) + 1} of {path} has no bag id")
-    return np.array([str(name) for name in ids.tolist()], dtype=object)
-
-
 def _npz_feature_names(stored: np.ndarray, count: int, path: Path) -> np.ndarray:
     names = np.array([str(name) for name in np.atleast_1d(stored)], dtype=object)
     if len(names) != count:
         raise ValueError(f"{path} names {len(names)} features, its tokens have {count}")
-    if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"{path} has two features {twice!r}; give every feature a different name")
+    check_names(names, path, "feature")
     return names
 
 

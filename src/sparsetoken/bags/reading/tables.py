@@ -219,11 +219,11 @@ def _read_csv(path: Path, reading: Reading) -> pd.DataFrame:
     return table
 
 
-def check_names(names: Sequence[str], path: Path) -> None:
-    """Refuse a table that names a column twice."""
+def check_names(names: Iterable[str], path: Path, what: str = "column") -> None:
+    """Refuse a table that names a column (or whatever has names) twice."""
     for name, count in Counter(names).items():
         if count > 1:
-            raise UnreadableBag(f"{path} has two columns {name!r}; give every column a different name")
+            raise UnreadableBag(f"{path} has two {what}s {name!r}; give every {what} a different name")
 
 
 @contextmanager
