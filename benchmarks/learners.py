@@ -150,7 +150,8 @@ def set_rows(name: str) -> list[dict]:
         return []
     if folds is not None and (DATA / folds).is_file():
         table = pd.read_csv(DATA / folds)
-        splits = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
+        repeated = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
+        splits = [[np.flatnonzero(fold == k) for k in np.unique(fold)] for fold in repeated]
     else:
         splits = stratified_splits(read.labels, FOLDS, REPEATS, seed=0)
     makers = _makers(CHOSEN, read.bags)

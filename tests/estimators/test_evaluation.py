@@ -14,7 +14,7 @@ from sparsetoken.estimators.evaluation import (
     regression_splits,
     stratified_splits,
 )
-from sparsetoken.estimators.learners import ABMIL, LEARNERS, chosen_learners, chosen_regressors, inferred_task
+from sparsetoken.estimators.learners import ABMIL, LEARNERS, chosen_learners, inferred_task
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied"])
 
@@ -36,14 +36,17 @@ def test_what_labels_mean():
 def test_evaluation_and_baselines():
     X, y, _ = planted(9, n=60)
     bags = Bags(X)
-    makers = {**chosen_regressors(["mean-pool ridge", "statistics forest"]), "light": lambda: clone(LIGHT)}
-    splits = regression_splits(y, 3, 1, 0)
+    makers = {
+        **chosen_learners(["mean-pool ridge", "statistics forest"], bags, regression=True),
+        "light": lambda: clone(LIGHT),
+    }
+    splits = regression_splits(60, 3, 1, 0)
     found = {e.learner: e for e in evaluate_regression(bags, y, makers, splits) if e is not None}
     assert found["light"].r2 > found["mean-pool ridge"].r2 and found["light"].mae < found["light"].rmse
     with pytest.raises(ValueError, match="'pooled' tells classes apart"):
-        chosen_regressors(["pooled"])
+        chosen_learners(["pooled"], bags, regression=True)
     with pytest.raises(ValueError, match="folds must lie between 2 and the 5 groups"):
-        regression_splits(y, 6, 1, 0, np.arange(60) % 5)
+        regression_splits(60, 6, 1, 0, np.arange(60) % 5)
 
 
 def test_an_evaluation_shows_roc_calibration_and_thresholds():

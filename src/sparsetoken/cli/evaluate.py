@@ -11,7 +11,7 @@ from typing import Any
 
 from .._core.validation import whole_number
 from .._core.workers import progress
-from ..estimators.learners import MAJORITY, chosen_learners, chosen_regressors
+from ..estimators.learners import MAJORITY, chosen_learners
 from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import OWN_BAGS, SEED, DrawnFiles, command, option
@@ -80,11 +80,11 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
     from ..estimators.evaluation import evaluate_regression, regression_splits, stratified_splits
 
     steps: Iterator[Any]
-    makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
+    makers = chosen_learners(names, read.bags, numbers)
     positive = given.positive_of(read.labels)
     makers = {name: partial(_prepared, given, positive, name, make) for name, make in makers.items()}
     if numbers:
-        splits = regression_splits(read.labels.astype(float), *plan, read.groups)
+        splits = regression_splits(len(read.bags), *plan, read.groups)
         steps = evaluate_regression(read.bags, read.labels, makers, splits, read.groups)
     else:
         splits = stratified_splits(read.labels, *plan, read.groups)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.devices import working_on
@@ -70,8 +70,8 @@ class BagLearner(BaseEstimator):
         return tags
 
 
-class BaseBagClassifier(ClassifierMixin, BagLearner):
-    """Base of the bag classifiers: one label per bag, two classes or more.
+class BaseBagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BagLearner):
+    """Base of the bag classifiers: one label per bag, two classes or more; `transform` gives the bags' features.
 
     Subclasses give `_fit(bags, signs, weights, groups)`, which returns the scores of bags that were held out (or None) and sets
     `calibration_`, and `_decide(bags)`, the log odds of the second class. More than two classes are learnt one against the

@@ -20,6 +20,8 @@ from .base import BagLearner, TrainingWarning
 from .calibration import area_under_curve
 from .labels import checked_numbers, class_folds, number_folds
 
+Split = list[np.ndarray]  # the bags that are held out in each fold of one repetition
+
 
 def auc_interval(auc: float, error: float, smallest: int) -> tuple[float, float]:
     """95 % interval of an AUC with this standard error, symmetric in its logit so that it stays within (0, 1).
@@ -129,17 +131,17 @@ def _held_out(
     bags: Bags,
     labels: np.ndarray,
     make: Callable[[], Any],
-    splits: Sequence[np.ndarray],
+    splits: Sequence[Split],
     groups: np.ndarray | None,
     predict: Callable[[Any, int, np.ndarray], np.ndarray],
 ) -> Generator[None, None, tuple[np.ndarray, float]]:
     """A fresh learner without each fold of each repetition, and None after every fit; in the end what predict(model,
     repetition, held-out bags) gives for all bags, (repetitions, bags, ...), and the mean seconds of a fit."""
     rows, seconds = [], []
-    for repeat, fold in enumerate(splits):
-        parts, order = [], []
-        for k in np.unique(fold):
-            train, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+    for repeat, folds in enumerate(splits):
+        parts = []
+        for held in folds:
+            train = np.delete(np.arange(len(bags)), held)
             model = make()
             inner = {"groups": groups[train]} if groups is not None and isinstance(model, BagLearner) else {}
             with warnings.catch_warnings():
@@ -148,16 +150,15 @@ def _held_out(
                 model.fit(bags[train], labels[train], **inner)
                 seconds.append(time.process_time() - begun)
             parts.append(predict(model, repeat, held))
-            order.append(held)
             yield None
-        rows.append(np.concatenate(parts)[np.argsort(np.concatenate(order))])
+        rows.append(np.concatenate(parts)[np.argsort(np.concatenate(folds))])
     return np.stack(rows).astype(np.float64), float(np.mean(seconds))
 
 
 def stratified_splits(
     labels: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
-) -> list[np.ndarray]:
-    """For each repetition the fold of every bag, the classes at their shares."""
+) -> list[Split]:
+    """The folds of each repetition, the classes at their shares."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(counts) < 2:
         raise ValueError(f"the bags must have at least two classes, they have {len(counts)}")
@@ -178,34 +179,23 @@ def stratified_splits(
         held = class_folds(labels, seed + repeat, groups, folds)
         if len(held) < folds:
             raise ValueError(f"the groups are too uneven for {folds} folds: a class would have no bags to learn from")
-        splits.append(_fold_of_each(held, len(labels)))
+        splits.append(held)
     return splits
 
 
-def _fold_of_each(held_out: list[np.ndarray], count: int) -> np.ndarray:
-    """The number of the fold in which each bag is held out."""
-    fold = np.empty(count, dtype=int)
-    for k, held in enumerate(held_out):
-        fold[held] = k
-    return fold
-
-
-def regression_splits(
-    targets: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
-) -> list[np.ndarray]:
-    """For each repetition the fold of every bag."""
-    n = len(targets)
-    most, what = (n, "bags") if groups is None else (len(np.unique(groups)), "groups")
+def regression_splits(count: int, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None) -> list[Split]:
+    """The folds of each repetition for so many bags."""
+    most, what = (count, "bags") if groups is None else (len(np.unique(groups)), "groups")
     if not 2 <= folds <= most:
         raise ValueError(f"folds must lie between 2 and the {most} {what}, got {folds}")
-    return [_fold_of_each(number_folds(n, seed + repeat, groups, folds), n) for repeat in range(repeats)]
+    return [number_folds(count, seed + repeat, groups, folds) for repeat in range(repeats)]
 
 
 def evaluate(
     bags: Bags,
     labels: np.ndarray,
     makers: dict[str, Callable[[], Any]],
-    splits: Sequence[np.ndarray],
+    splits: Sequence[Split],
     token_labels: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> Iterator[Evaluation | None]:
@@ -255,7 +245,7 @@ def evaluate_regression(
     bags: Bags,
     labels: np.ndarray,
     makers: dict[str, Callable[[], Any]],
-    splits: Sequence[np.ndarray],
+    splits: Sequence[Split],
     groups: np.ndarray | None = None,
 ) -> Iterator[RegressionEvaluation | None]:
     """Cross-validate each regressor: None after every fit, the result after the last one."""

@@ -168,25 +168,14 @@ def check_kind(name: str, regression: bool) -> None:
         )
 
 
-def _check_known(names: Sequence[str], known: dict[str, Learner], what: str) -> None:
+def chosen_learners(names: Sequence[str], bags: Bags, regression: bool = False) -> dict[str, Callable[[], Any]]:
+    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length) and are installed."""
+    known, what = (REGRESSORS, "regressor") if regression else (LEARNERS, "learner")
     for name in names:
-        check_kind(name, regression=known is REGRESSORS)
+        check_kind(name, regression)
         if name not in known:
             raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
-
-
-def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
-    """The named regressors, or all."""
-    _check_known(names, REGRESSORS, "regressor")
-    return {name: REGRESSORS[name].make for name in names or REGRESSORS}
-
-
-def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
-    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length) and are installed."""
-    _check_known(names, LEARNERS, "learner")
-    if names:
-        return {name: LEARNERS[name].make for name in names}
     left_out = {"vectorized"} if bags.lengths.min() < bags.lengths.max() else set()
     if not _has_torch():
         left_out.add(ABMIL)
-    return {name: learner.make for name, learner in LEARNERS.items() if name not in left_out}
+    return {name: known[name].make for name in names or known if names or name not in left_out}

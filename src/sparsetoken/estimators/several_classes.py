@@ -89,8 +89,7 @@ def fit_each_class(model: Any, bags: Any, codes: np.ndarray, weights: np.ndarray
     for name in ("coef_", "intercept_"):
         if all(hasattr(learner, name) for learner in learners):
             setattr(model, name, np.concatenate([getattr(learner, name) for learner in learners]))
-    if all(hasattr(learner, "_n_features_out") for learner in learners):
-        model._n_features_out = sum(learner._n_features_out for learner in model.several_.feature_makers())
+    model._n_features_out = sum(learner._n_features_out for learner in model.several_.feature_makers())
 
 
 def fit_joint_calibration(

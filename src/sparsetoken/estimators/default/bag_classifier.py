@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..._core.validation import true_or_false
 from ...bags.bags import Bags
@@ -28,7 +27,7 @@ from .views import landmark_count
 from .vote import Vote, take_vote
 
 
-class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
+class BagClassifier(BaseBagClassifier):
     """The default for real bags: a vote of several candidates, weighted on held-out bags, with calibrated log odds.
 
     Linear classifiers on the mean token and on a bag's statistics, the paper's attention, a smooth maximum of token scores and

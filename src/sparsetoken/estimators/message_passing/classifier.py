@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..._core.validation import true_or_false, whole_number
 from ...bags.bags import Bags
@@ -22,7 +21,7 @@ from .likelihood_ratio import QUICK, RatioFit, fit_ratio, held_out_ratios
 from .noise import Noise
 
 
-class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
+class MessagePassingClassifier(BaseBagClassifier):
     """Classify by the likelihood ratio of "some tokens carry theta xi" against "all tokens are noise".
 
     The direction xi is estimated by approximate message passing on the bags of one class, the noise on those of the other. On

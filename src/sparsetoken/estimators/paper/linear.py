@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..._core.devices import to_host
 from ..._core.validation import true_or_false
@@ -90,7 +89,7 @@ def ridge_path(
     return scores
 
 
-class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
+class ReadoutClassifier(BaseBagClassifier):
     """Base of the classifiers with one readout: subclasses give `_features`, the bags' features before it."""
 
     def __init__(
