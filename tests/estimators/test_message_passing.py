@@ -12,8 +12,13 @@ from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, Tas
 from sparsetoken.bags.scaler import varying_features
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.message_passing.amp import ExactCount, IndependentRate
-from sparsetoken.estimators.message_passing.likelihood_ratio import fit_ratio, held_out_ratios
-from sparsetoken.estimators.message_passing.noise import WhiteTokens, moments, noise_of
+from sparsetoken.estimators.message_passing.likelihood_ratio import (
+    WhiteTokens,
+    estimated_noise,
+    fit_ratio,
+    held_out_ratios,
+    moments,
+)
 from sparsetoken.simulation.samplers import sample_bags
 
 
@@ -56,7 +61,7 @@ def test_many_signal_tokens_in_long_bags():
 
 def noise_from(tokens):
     center = tokens.mean(axis=0)
-    return noise_of([moments(tokens[half::2], center) for half in (0, 1)], center, varying_features(tokens))
+    return estimated_noise([moments(tokens[half::2], center) for half in (0, 1)], center, varying_features(tokens))
 
 
 @pytest.mark.parametrize(("n", "d"), [(2000, 12), (40, 60)])
@@ -86,7 +91,7 @@ def test_moments_of_parts_give_the_noise_of_the_whole():
     tokens = np.random.default_rng(2).standard_normal((50, 4)) * [1.0, 2.0, 3.0, 4.0]
     center, varies = np.ones(4), np.ones(4, dtype=bool)
     found, whole = (
-        noise_of([moments(part, center) for part in parts], center, varies, 0.1)
+        estimated_noise([moments(part, center) for part in parts], center, varies, 0.1)
         for parts in ((tokens[:20], tokens[20:25], tokens[25:]), (tokens,))
     )
     np.testing.assert_allclose(found.whitening, whole.whitening, rtol=1e-10)

@@ -115,7 +115,7 @@ class BaseBagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             fit_each_class(self, bags, codes, weights, codes_groups)
         else:
             self._fit_two(bags, np.where(codes == 1, 1.0, -1.0), weights, codes_groups)
-        self._warn(self._all_remarks())
+        self._warn(self.several_.remarks(self.classes_) if hasattr(self, "several_") else self._remarks())
         return self
 
     def _fit_two(
@@ -166,12 +166,8 @@ class BaseBagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             raise AttributeError("estimators_ goes with more than two classes")
         return self.several_.learners
 
-    def _all_remarks(self) -> list[str]:
-        """Remarks on the fit for the user, class by class where there are more than two."""
-        return self.several_.remarks(self.classes_) if hasattr(self, "several_") else self._remarks()
-
     def _remarks(self) -> list[str]:
-        """Remarks on a fit for the user, from its diagnostics."""
+        """Remarks on a fit to two classes for the user, from its diagnostics."""
         return remarks_on(self.diagnostics_)
 
     def decision_function(self, X: Any) -> np.ndarray:

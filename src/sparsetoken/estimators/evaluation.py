@@ -18,7 +18,7 @@ from ..plotting.show import Shown, new_figure
 from ..plotting.style import MEASURED, REFERENCE
 from .base import BagLearner, TrainingWarning
 from .calibration import area_under_curve
-from .labels import checked_numbers, class_folds, number_folds
+from .labels import checked_numbers, class_counts, class_folds, number_folds
 
 Split = list[np.ndarray]  # the bags that are held out in each fold of one repetition
 
@@ -159,13 +159,11 @@ def stratified_splits(
     labels: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
 ) -> list[Split]:
     """The folds of each repetition, the classes at their shares."""
-    classes, counts = np.unique(labels, return_counts=True)
+    counts = class_counts(labels, groups)
     if len(counts) < 2:
         raise ValueError(f"the bags must have at least two classes, they have {len(counts)}")
-    if groups is not None:
-        counts = np.array([len(np.unique(groups[labels == label])) for label in classes])
     if counts.min() < 2:
-        rare = classes[int(np.argmin(counts))]
+        rare = np.unique(labels)[int(np.argmin(counts))]
         raise ValueError(
             f"class {shown(rare)} has one bag only, so that it cannot be held out"
             if groups is None

@@ -159,15 +159,18 @@ def auto_or_number(
     return value
 
 
+def class_counts(classes: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """The number of bags, or of their groups, of each class."""
+    if groups is None:
+        return np.unique(classes, return_counts=True)[1]
+    return np.array([len(np.unique(groups[classes == label])) for label in np.unique(classes)])
+
+
 def class_folds(
     classes: np.ndarray, seed: int, groups: np.ndarray | None = None, most: int = FOLDS
 ) -> list[np.ndarray]:
     """Index sets of held-out bags with the classes at their shares; none where a class would be held out as a whole."""
-    if groups is None:
-        fewest = int(np.unique(classes, return_counts=True)[1].min())
-    else:
-        fewest = min(len(np.unique(groups[classes == label])) for label in np.unique(classes))
-    for count in range(min(most, fewest), 1, -1):
+    for count in range(min(most, int(class_counts(classes, groups).min())), 1, -1):
         splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(count, shuffle=True, random_state=seed)
         folds = [held for _, held in splitter.split(classes, classes, groups)]
         if all(len(np.unique(np.delete(classes, held))) == len(np.unique(classes)) for held in folds):

@@ -70,11 +70,6 @@ class Tried:
     one_sided: bool = False
     either_side: bool = False  # held-out bags do not decide between the sides
 
-    @property
-    def sees_tokens(self) -> bool:
-        """Whether it scores tokens one by one."""
-        return self.view in TOKEN_VIEWS
-
 
 @dataclass(frozen=True)
 class Candidate:

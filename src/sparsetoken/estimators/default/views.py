@@ -31,7 +31,7 @@ from ...bags.scaler import BagScaler, varying_features
 from ...bags.segments import bag_extremes, bag_mean
 from ...bags.temporary_files import rowwise
 
-TOKEN_VIEWS = ("tokens", "lifted")
+TOKEN_VIEWS = ("tokens", "lifted")  # of tokens one by one
 BAG_VIEWS = ("statistics", "likeness")
 
 # Landmarks: three times the root of the number of tokens, within these bounds. Few landmarks among many tokens miss rare kinds;

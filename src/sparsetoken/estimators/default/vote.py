@@ -27,7 +27,7 @@ from ...bags.segments import weighted_bag_sum
 from ...losses import Logistic, Loss, Square
 from ..calibration import Calibration, design_effect
 from .candidates import Candidate, LearningProblem, try_candidates
-from .views import BagViews, Views
+from .views import TOKEN_VIEWS, BagViews, Views
 
 # Smaller shares are dropped: each costs a fit on all bags and a pass over the tokens at every prediction.
 LEAST_SHARE = 0.02
@@ -109,7 +109,7 @@ def take_vote(candidates: list[Candidate], bags: Bags, problem: LearningProblem,
     y, sides = turn * problem.y, tuple(turn * side for side in problem.sides)
     problem = replace(problem, views=fitted.of(bags, np.float32), y=y, sides=sides)
     tried = try_candidates(candidates, problem)
-    sees = np.array([one.sees_tokens for one in tried])
+    sees = np.array([one.view in TOKEN_VIEWS for one in tried])
     if not problem.folds:  # nothing can be held out: all vote alike
         shares, held_out = np.full(len(tried), 1.0 / len(tried)), None
         token_shares = np.where(sees, 1.0 / sees.sum(), 0.0)

@@ -23,13 +23,13 @@ evidence a_l, the log likelihood ratio "signal against noise" of each token, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, gammaln, logit
 
 from ..._core.arrays import softplus
 from ...bags.segments import bag_softmax, bag_sum, lengths_of
-from .noise import WhiteTokens
 
 # Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -117,7 +117,7 @@ class Messages:
 
 
 def pass_messages(
-    tokens: WhiteTokens,
+    tokens: Any,
     starts: np.ndarray,
     weights: np.ndarray,
     prior: Prior,
@@ -125,8 +125,8 @@ def pass_messages(
     learn_rate: bool = False,
     start: Messages | None = None,
 ) -> Messages:
-    """Iterate the equations at the module's head; a strength of None is learnt, and so is the prior's rate with
-    `learn_rate`."""
+    """Iterate the equations at the module's head on tokens of unit noise (`WhiteTokens`); a strength of None is learnt, and so
+    is the prior's rate with `learn_rate`."""
     d, lengths = tokens.varying, lengths_of(starts, len(tokens))
     copies, expected = np.repeat(weights, lengths), prior.expected_share(lengths)
     theta = strength or (start.strength if start else _first_strength(float(np.mean(expected * lengths))))
@@ -185,13 +185,6 @@ def _with_rate(rate: float, length: float) -> IndependentRate:
 def bounded(evidence: np.ndarray) -> np.ndarray:
     """Evidence cut off so that sums over bags stay finite, whatever the size of the tokens."""
     return np.nan_to_num(np.clip(evidence, -LARGEST, LARGEST), nan=0.0)
-
-
-def token_evidence(tokens: WhiteTokens, signal: np.ndarray, strength: float, offset: float = 0.0) -> np.ndarray:
-    """Log likelihood ratio "signal against noise" of single tokens: theta (<x, s> - offset) - theta^2 |s|^2 / 2."""
-    with np.errstate(over="ignore", invalid="ignore"):  # unscaled tokens may be of any size
-        fields = np.asarray(tokens @ signal.astype(tokens.dtype), dtype=np.float64)
-        return bounded(strength * (fields - offset) - 0.5 * strength**2 * float(signal @ signal))
 
 
 def _subset_posterior(evidence: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,8 +17,7 @@ from ..calibration import Calibration, final_calibration, fit_calibration, held_
 from ..labels import auto_or_number, class_folds
 from ..several_classes import each_class, side_by_side
 from .amp import COUNTS, ExactCount, IndependentRate, Prior
-from .likelihood_ratio import QUICK, RatioFit, fit_ratio, held_out_ratios
-from .noise import Noise
+from .likelihood_ratio import QUICK, Noise, RatioFit, fit_ratio, held_out_ratios
 
 
 class MessagePassingClassifier(BaseBagClassifier):

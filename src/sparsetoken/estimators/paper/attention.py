@@ -14,7 +14,7 @@ from ...activations import DEFAULT_ACTIVATION, get_activation
 from ...bag_models import BagModel, get_bag_model
 from ...bags.bags import Bags
 from ...bags.scaler import scaled_bags
-from ...bags.segments import bag_softmax, bag_sum, lengths_of
+from ...bags.segments import bag_sum, lengths_of
 from ...losses import Loss
 from ...schedules import Stage
 from ..base import per_bag
@@ -145,26 +145,28 @@ class AttentionClassifier(StagedClassifier):
             raise AttributeError("bag_model_ goes with training='joint' or 'tied'")
         return replace(get_bag_model(MODEL[self.training]), sharpness=self.sharpness_)
 
+    @property
+    def _head(self) -> Head:
+        kind = "tied" if self.training == "tied" else "free"
+        return Head(kind, self.query_, self.coef_[0], float(self.intercept_[0]), self.sharpness_)
+
     def _decide(self, bags: Bags) -> np.ndarray:
         if self.training != "tied":
             return super()._decide(bags)
         scaled = scaled_bags(self.scaler_, bags)
-        head = Head("tied", self.query_, self.coef_[0], float(self.intercept_[0]), self.sharpness_)
-        return self.calibration_(self.side_ * head.decide(scaled.tokens, scaled.starts))
+        return self.calibration_(self.side_ * self._head.decide(scaled.tokens, scaled.starts))
 
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Softmax weights of each bag's tokens (sum 1), one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
-        scores = (bags.tokens @ self.query_.astype(bags.tokens.dtype)).astype(np.float64)
-        return per_bag(bag_softmax(scores, bags.starts)[0], bags)
+        return per_bag(self._head.attention(bags.tokens, bags.starts), bags)
 
     @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """The evidence <w, x_l> of each token for `classes_[1]`, comparable across bags, one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
-        readout = self.side_ * self.coef_[0] if self.training == "tied" else self.coef_[0]
-        return per_bag(bags.tokens @ readout.astype(bags.tokens.dtype), bags)
+        return per_bag((self.side_ if self.training == "tied" else 1.0) * self._head.evidence(bags.tokens), bags)
 
 
 class ElementwiseAttentionClassifier(StagedClassifier):
