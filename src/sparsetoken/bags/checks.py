@@ -37,10 +37,9 @@ def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = Fals
             f"X is a 2-d array of shape {np.shape(X)}, whose rows would be bags of one token each, while "
             f"{type(estimator).__name__} was fitted to bags of several: pass [X] for one bag, X[:, None, :] for many"
         )
+    checked_treatment(missing, on_cluster=bags.in_files)
     if missing == "error":
         return bags
-    if bags.in_files:
-        raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
     if missing == "drop-token":
         return bags.without_incomplete_tokens()
     if reset:

@@ -98,10 +98,12 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise ValueError(f"the features{where} must be numbers that double precision can hold") from None
 
 
-def checked_treatment(missing: Any, allowed: tuple[str, ...] = TREATMENTS) -> str:
+def checked_treatment(missing: Any, allowed: tuple[str, ...] = TREATMENTS, on_cluster: bool = False) -> str:
     """`missing` if it is one of the treatments; otherwise a ValueError."""
     if missing not in allowed:
         raise rejection("missing", missing, " or ".join(map(repr, allowed)))
+    if on_cluster and missing != "error":
+        raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
     return missing
 
 

@@ -91,6 +91,12 @@ def bag_mean(values: Any, starts: Any) -> Any:
     return bag_sum(values, starts) / lengths.reshape(-1, *[1] * (values.ndim - 1))
 
 
+def bag_mean_and_spread(values: Any, starts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation over each bag's tokens, in double precision and NumPy's memory."""
+    mean, square = (np.asarray(bag_mean(x, starts), dtype=np.float64) for x in (values, values * values))
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
 def bag_extremes(values: Any, starts: Any) -> tuple[Any, Any]:
     """The least and the largest value of each bag's tokens, columns each by itself."""
     if namespace(values) is np:

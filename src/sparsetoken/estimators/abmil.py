@@ -69,8 +69,3 @@ class GatedAttention(ClassifierMixin, BaseEstimator):
 
         with torch.no_grad():
             return torch.log_softmax(self._outputs(*self._inputs(bags), len(bags)), 1).double().numpy()
-
-    def decision_function(self, bags: Bags) -> np.ndarray:
-        """Log odds of the second of two classes."""
-        log = self.predict_log_proba(bags)
-        return log[:, 1] - log[:, 0]

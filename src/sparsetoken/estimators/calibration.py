@@ -26,7 +26,7 @@ from scipy.special import expit, logit
 from ..bags.bags import Bags
 from ..bags.dask_cluster import MEAN_TOKENS
 from ..bags.scaler import BagScaler
-from ..bags.segments import bag_mean
+from ..bags.segments import bag_mean_and_spread
 from ..laws.error_measures import shares_beaten
 
 # Standard deviations of the prior on slope (around 1) and offset (around 0): the uncertainty that a few dozen bags leave.
@@ -220,9 +220,7 @@ def training_diagnostics(bags: int, dimensions: int, wrong: np.ndarray) -> dict[
 
 def summaries(part: Bags, scaler: BagScaler) -> np.ndarray:
     """Mean and standard deviation of each bag's scaled tokens, (bags, 2 features), in double precision."""
-    tokens = scaler.scaled(part.tokens)
-    mean, square = (np.asarray(bag_mean(x, part.starts), dtype=np.float64) for x in (tokens, tokens * tokens))
-    return np.hstack([mean, np.sqrt(np.maximum(square - mean**2, 0.0))])
+    return np.hstack(bag_mean_and_spread(scaler.scaled(part.tokens), part.starts))
 
 
 @dataclass(frozen=True)

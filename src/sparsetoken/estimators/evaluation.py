@@ -71,7 +71,7 @@ class Evaluation(Shown):
         """Thresholds on the probability of the second class, with sensitivity, specificity and accuracy on held-out bags."""
         import pandas as pd
 
-        probability, positive = self._probabilities(), np.tile(self.codes == 1, len(self.scores))
+        probability, positive = self._predictions()
         thresholds = np.linspace(0.05, 0.95, 19)
         called = probability[None, :] > thresholds[:, None]
         return pd.DataFrame(
@@ -83,17 +83,18 @@ class Evaluation(Shown):
             }
         )
 
-    def _probabilities(self) -> np.ndarray:
+    def _predictions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The probability of the second class for each bag and repetition, and whether the bag is of it."""
         if self.scores.ndim > 2:
             raise ValueError("thresholds and curves are those of two classes; this evaluation has more")
-        return expit(self.scores).ravel()
+        return expit(self.scores).ravel(), np.tile(self.codes == 1, len(self.scores))
 
     def plot(self, ax: Any = None) -> Any:
         """ROC curve, calibration and the choice of a threshold, of two classes, on three axes (by default new ones)."""
         from sklearn.calibration import calibration_curve
         from sklearn.metrics import roc_curve
 
-        probability, positive = self._probabilities(), np.tile(self.codes == 1, len(self.scores))
+        probability, positive = self._predictions()
         axes = new_figure((11.0, 3.6)).subplots(1, 3) if ax is None else ax
         false, true, _ = roc_curve(positive, probability)
         low, high = self.auc_interval
@@ -206,7 +207,10 @@ def evaluate(
         held_out = bags[held]
         if token_labels is not None and not several and hasattr(model, "token_scores"):
             token_scores[repeat, np.isin(bags.bag_of_token, held)] = np.concatenate(model.token_scores(held_out))
-        return model.predict_log_proba(held_out) if several else model.decision_function(held_out)
+        if not several and hasattr(model, "decision_function"):
+            return model.decision_function(held_out)
+        log = model.predict_log_proba(held_out)
+        return log if several else log[:, 1] - log[:, 0]
 
     for name, make in makers.items():
         token_scores[:] = np.nan

@@ -42,12 +42,11 @@ def _pool(bags: Bags, statistics: Sequence[str]) -> np.ndarray:
     """Statistics of the features over the tokens of each bag, side by side."""
     import numpy as np
 
-    from ..bags.segments import bag_extremes, bag_mean
+    from ..bags.segments import bag_extremes, bag_mean_and_spread
 
-    mean = bag_mean(bags.tokens, bags.starts)
-    found = {"mean": mean, **dict(zip(("least", "largest"), bag_extremes(bags.tokens, bags.starts)))}
-    if "spread" in statistics:
-        found["spread"] = np.sqrt(np.maximum(bag_mean(np.square(bags.tokens), bags.starts) - mean**2, 0.0))
+    mean, spread = bag_mean_and_spread(bags.tokens, bags.starts)
+    least, largest = bag_extremes(bags.tokens, bags.starts)
+    found = {"mean": mean, "spread": spread, "least": least, "largest": largest}
     return np.hstack([found[name] for name in statistics])
 
 
@@ -93,14 +92,7 @@ def _statistics_forest() -> Any:
 def _majority() -> Any:
     from sklearn.dummy import DummyClassifier
 
-    class Majority(DummyClassifier):
-        """The commonest label for every bag, with the classes' shares as its probabilities."""
-
-        def decision_function(self, bags: Any) -> np.ndarray:
-            log = self.predict_log_proba(bags)
-            return log[:, 1] - log[:, 0]
-
-    return Majority(strategy="prior")
+    return DummyClassifier(strategy="prior")
 
 
 def _gated_attention() -> Any:

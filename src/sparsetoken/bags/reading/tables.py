@@ -65,7 +65,7 @@ class Reading:
     missing: str = "error"
 
     def __post_init__(self) -> None:
-        checked_treatment(self.missing, READ)
+        checked_treatment(self.missing, READ, on_cluster=not self.here)
         for name in ("ignore", "beside", "features"):
             value = getattr(self, name)
             if isinstance(value, str):  # not its letters
@@ -74,8 +74,6 @@ class Reading:
                 raise rejection(name, value, "a list of columns")
         if self.here and self.scheduler is not None:
             raise ValueError("scheduler belongs to executor='dask'")
-        if not self.here and self.missing != "error":
-            raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
 
     @property
     def here(self) -> bool:

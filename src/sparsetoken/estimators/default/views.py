@@ -28,7 +28,7 @@ from ..._core.arrays import namespace
 from ..._core.validation import whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, varying_features
-from ...bags.segments import bag_extremes, bag_mean
+from ...bags.segments import bag_extremes, bag_mean_and_spread
 from ...bags.temporary_files import rowwise
 
 TOKEN_VIEWS = ("tokens", "lifted")  # of tokens one by one
@@ -123,10 +123,9 @@ class BagStatistics(BaseEstimator):
     def _of_part(self, part: Bags) -> np.ndarray:
         # On the host: bags of different lengths do not suit a device.
         tokens = np.asarray(self.lift.scaled(part.tokens)).astype(np.float64, copy=False)
-        mean = bag_mean(tokens, part.starts)
         least, largest = bag_extremes(tokens, part.starts)
         with np.errstate(over="ignore", invalid="ignore"):  # unscaled tokens may be of any size
-            spread = np.sqrt(np.maximum(bag_mean(tokens**2, part.starts) - mean**2, 0.0))
+            mean, spread = bag_mean_and_spread(tokens, part.starts)
         columns = [mean, largest, least, np.nan_to_num(spread, nan=0.0, posinf=0.0)]
         if self.lengths_differ_:
             columns.append(np.log(part.lengths)[:, None])
