@@ -137,7 +137,7 @@ class AttentionDisplay(Shown):
         from matplotlib.colors import Normalize
 
         ax = axes_for(ax, (7.0, 3.4))
-        heights = self.weights if self.scores is None else self.scores
+        heights, quantity = self._drawn()
         shown = self._shown_tokens(heights)
         places = np.arange(len(shown))
         shade = ScalarMappable(Normalize(0.0, float(self.weights.max()) or 1.0), cmap="Oranges")
@@ -158,9 +158,7 @@ class AttentionDisplay(Shown):
             legend_above(ax)
             ax.get_legend().set_bbox_to_anchor((0, 1.06))
         share = "" if self.probability is None else f" (probability of {self.target}: {self.probability:.3g})"
-        ax.set(
-            xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight" if self.scores is None else self._score
-        )
+        ax.set(xlabel=f"token of bag {self.bag}{share}", ylabel=quantity)
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
@@ -171,7 +169,7 @@ class AttentionDisplay(Shown):
         if at.shape != (len(self.weights), 2) or not np.isfinite(at).all():
             raise rejection("places", places, f"x and y of each of the {len(self.weights)} tokens")
         ax = axes_for(ax, (6.0, 5.0))
-        heights = self.weights if self.scores is None else self.scores
+        heights, quantity = self._drawn()
         far = float(np.abs(heights).max()) or 1.0  # zero has the middle colour
         paint = {"cmap": "Oranges"} if self.scores is None else {"cmap": "RdBu_r", "vmin": -far, "vmax": far}
         order = np.argsort(np.abs(heights))  # the tokens of largest evidence on top
@@ -179,15 +177,17 @@ class AttentionDisplay(Shown):
         if self.marked is not None:
             ax.scatter(*at[self.marked].T, s=160, facecolors="none", edgecolors=MEASURED, label="marked tokens")
             legend_above(ax)
-        ax.figure.colorbar(drawn, ax=ax, shrink=0.7, label="attention weight" if self.scores is None else self._score)
+        ax.figure.colorbar(drawn, ax=ax, shrink=0.7, label=quantity)
         ax.set(xlabel="x", ylabel="y", title=f"bag {self.bag}", aspect="equal")
         ax.invert_yaxis()
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
-    @property
-    def _score(self) -> str:
-        return f"score for {self.target}" if self.target else "score for a larger label"
+    def _drawn(self) -> tuple[np.ndarray, str]:
+        """What is drawn of each token, and its name: the score, or the weight where there are no scores."""
+        if self.scores is None:
+            return self.weights, "attention weight"
+        return self.scores, f"score for {self.target or 'a larger label'}"
 
     def _shown_tokens(self, heights: np.ndarray) -> np.ndarray:
         """The tokens that get a stem, in the bag's order: all of a short bag, those of largest evidence of a long one."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import real_number
 from .criterion import Criterion
 
 FOLDS = 10
@@ -130,7 +131,7 @@ def measure_curve(
     ValueError
         If there are too few bags of either class to learn from some and test on others.
     """
-    judged = Criterion.of(criterion)
+    judged, budget = Criterion.of(criterion), real_number("budget", budget, 0.0, open_low=True)
     begun = time.process_time()
     scores, sizes, fits = _measured_scores(bags, np.asarray(positive, dtype=bool), make, budget, seed, report)
     seconds, tested_bags = time.process_time() - begun, np.isfinite(scores[0])

@@ -93,7 +93,6 @@ class LearningCurveDisplay(Shown):
 
         from ..bags import Bags
 
-        budget = real_number("budget", budget, 0.0, open_low=True)
         bags = X if isinstance(X, Bags) else Bags(X)
         _lines(forecasts)
         _, positive = two_classes(bags, y)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.validation import real_number, whole_number
+from .._core.validation import whole_number
 from ..plotting.show import Shown
 from .criterion import Criterion
 from .extrapolation import FARTHEST, GAIN, TIMES, BagsNeeded, Extrapolation, Interval
@@ -181,7 +181,6 @@ def plan_for_bags(
     # The learner is trained on truth values.
     side = None if positive_label is None else sides_to_try(positive_label, classes) == (1.0,)
     size = len(bags) if n is None else whole_number("n", n, 2)
-    real_number("budget", budget, 0.0, open_low=True)
     judged = Criterion.of(criterion)
     if target is not None:  # refused before anything is computed
         judged.target_loss(target, float(positive.mean()))
