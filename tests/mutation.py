@@ -492,12 +492,6 @@ MUTANTS = [
         "tests/estimators/test_invariances.py::test_features_and_tokens[tokens permuted-bag-classifier]",
     ),
     Mutant(
-        "laws/sobol.py",
-        "np.tri(BITS, k=-1)",
-        "np.tri(BITS, k=0)",
-        "tests/laws/test_sobol.py::test_the_same_numbers_as_scipy",
-    ),
-    Mutant(
         "study/store.py",
         "PRAGMA integrity_check(1)",
         "PRAGMA quick_check(1)",

@@ -5,7 +5,14 @@ import pytest
 from scipy.stats import kstest, norm
 
 from sparsetoken.laws import draws as module
-from sparsetoken.laws.draws import EXPLICIT_TOKENS, bytes_of_draws, draw_blocks, forget_draws, token_draws
+from sparsetoken.laws.draws import (
+    EXPLICIT_TOKENS,
+    bytes_of_draws,
+    draw_blocks,
+    forget_draws,
+    scrambled_sobol,
+    token_draws,
+)
 
 
 def leaves(draws):
@@ -65,3 +72,10 @@ def test_signal_tokens_are_in_falling_order_or_in_none():
 
 def test_one_signal_token_is_drawn_the_same_either_way():
     assert token_draws(12, 1, 64) is token_draws(12, 1, 64, ordered=True)
+
+
+@pytest.mark.parametrize("points", [1, 100, 256])
+def test_any_number_of_draws_is_the_beginning_of_more(points):
+    """Also where it is no power of two, of which SciPy warns."""
+    few, many = (scrambled_sobol(5, count, np.random.default_rng(3)) for count in (points, 256))
+    np.testing.assert_array_equal(few, many[:, :points])

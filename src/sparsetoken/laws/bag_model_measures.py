@@ -27,11 +27,10 @@ from .._core.averages import standard_error
 from .._core.devices import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
-from .draws import LEAST_POINTS, REPLICATES, standard_normals, with_shared_part
+from .draws import LEAST_POINTS, MOST_COORDINATES, REPLICATES, scrambled_sobol, standard_normals, with_shared_part
 from .error_measures import MEASURES, shares_beaten
 from .nodes import ROUNDING
 from .signals import draw_places
-from .sobol import MOST_COORDINATES, scrambled_sobol
 
 # Points per class and replicate: counted signs need more of them than averaged ones.
 SMOOTHED_POINTS, COUNTED_POINTS, FEWEST_POINTS = 2**10, 2**13, 2**8

@@ -10,17 +10,19 @@ accuracy given their number, with exact conditional mean and covariance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom
+from scipy.stats import binom, qmc
 
 from .._core.arrays import ByteCache, namespace
-from .sobol import LEADING_COORDINATES, ScrambledSobol, seed_of
+from .._core.validation import whole_number
 
 REPLICATES = 16  # their scatter gives the standard error to about 20 %, enough to choose a sample size
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
@@ -29,9 +31,58 @@ POINTS = 1024  # draws per replicate where no accuracy is given
 FAR = 9.0  # deviations: beyond lies 1e-19 of the normal law
 LEAST_POINTS = 16  # of the rarest kind of bags: enough for an error that counts with a small probability only
 NUMBERS_AT_A_TIME = 1 << 22  # most numbers held at a time where draws are processed in pieces: 32 MB
+# Leading coordinates that are Sobol points where tokens come in decreasing order: integrands are nearly additive in the others,
+# and Sobol points slow.
+LEADING_COORDINATES = 48
+# Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
+MOST_COORDINATES = 1024
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
 _BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
 _NO_ZERO, _NO_ONE = 1e-16, 1 - 1e-16  # uniforms are kept away from 0 and 1, where the normal quantile is infinite
+_redraw: ContextVar[int] = ContextVar("redraw", default=0)
+
+
+@contextmanager
+def redrawn(seed: int) -> Iterator[None]:
+    """Within this context all sampled limits are computed on other random numbers, to check their error bars.
+
+    It applies to every function of `theory` in this process; 0 gives the usual numbers.
+
+    Parameters
+    ----------
+    seed : int
+        Which random numbers.
+    """
+    before = _redraw.set(whole_number("seed", seed, 0))
+    try:
+        yield
+    finally:
+        _redraw.reset(before)
+
+
+def seed_of(*key: int) -> np.random.SeedSequence:
+    """The seed for a key: always the same one, except under `redrawn`."""
+    return np.random.SeedSequence(key, spawn_key=(_redraw.get(),) if _redraw.get() else ())
+
+
+def kept_with_draws(maxsize: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`lru_cache` of a function of random numbers, with separate entries under `redrawn`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        kept = lru_cache(maxsize)(lambda redraw, *arguments: function(*arguments))
+        return wraps(function)(lambda *arguments: kept(_redraw.get(), *arguments))
+
+    return decorate
+
+
+def scrambled_sobol(dimension: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The first points of one scramble of the sequence, (dimension, count)."""
+    return _further_points(qmc.Sobol(dimension, rng=rng), count)
+
+
+def _further_points(sobol: qmc.Sobol, count: int) -> np.ndarray:
+    """The next points of a sequence; SciPy warns where the first ones are not a power of two."""
+    return sobol.random(1 << (count - 1).bit_length())[:count].T
 
 
 def standard_normals(uniform: np.ndarray) -> np.ndarray:
@@ -173,15 +224,14 @@ def _blocks(
     head = reserved + others.further + signals.further
     dimension = head + signals.width + others.width
     leading = min(dimension, LEADING_COORDINATES)
-    sobol = ScrambledSobol(leading, points, generators)
+    sequences = [qmc.Sobol(leading, rng=rng) for rng in generators]
     signal_places, other_places = _places(signals, others, head)
     for first in range(0, points, block):
         count = min(block, points - first)
         u = np.empty((len(generators), dimension, count))
-        u[:, :leading] = sobol.points(first, count)
-        if leading < dimension:
-            for rng, coordinates in zip(generators, u):
-                coordinates[leading:] = rng.random((count, dimension - leading)).T
+        for rng, sobol, coordinates in zip(generators, sequences, u):
+            coordinates[:leading] = _further_points(sobol, count)
+            coordinates[leading:] = rng.random((count, dimension - leading)).T
         np.clip(u, _NO_ZERO, _NO_ONE, out=u)
         split = reserved + others.further
         yield TokenDraws(

@@ -17,12 +17,11 @@ import numpy as np
 from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
-from .draws import NUMBERS_AT_A_TIME, REPLICATES, standard_normals
+from .draws import LEADING_COORDINATES, NUMBERS_AT_A_TIME, REPLICATES, scrambled_sobol, seed_of, standard_normals
 from .error_measures import ScoreLaw
 from .law import FIRST_POINTS, SampledLaw
 from .nodes import ROUNDING
 from .signals import Signals, real_array
-from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of
 
 MAXIMUM_POINTS = 1 << 14  # draws per replicate and class: a node holds H (D + E + H) numbers
 

@@ -1,10 +1,10 @@
 """Exact asymptotics: the infinite twin of `simulate` (d, n -> infinity with n/d fixed)."""
 
 from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
+from ..laws.draws import redrawn
 from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from ..laws.signals import Signals
-from ..laws.sobol import redrawn
 from .alignment import Alignment, AlignmentLaw, alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit

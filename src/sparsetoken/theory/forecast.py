@@ -12,10 +12,10 @@ from .._core.validation import whole_number
 from ..classifiers import Classifier, check_model, classifier, has_query
 from ..deployment import Deployment, deployment_of
 from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, spectrum_of
+from ..laws.draws import kept_with_draws
 from ..laws.heads import heads_law
 from ..laws.law import Law, law_of_model, same_mechanism
 from ..laws.signals import Signals
-from ..laws.sobol import kept_with_draws
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task, Tokens
 from ..training import Training

@@ -20,8 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...laws.draws import FAR, REPLICATES, TokenDraws, token_draws
-from ...laws.sobol import kept_with_draws
+from ...laws.draws import FAR, REPLICATES, TokenDraws, kept_with_draws, token_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens
 
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there

@@ -18,8 +18,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from ..._core.averages import standard_error
-from ...laws.draws import LEAST_POINTS, POINTS, REPLICATES, TokenDraws, token_draws
-from ...laws.sobol import kept_with_draws
+from ...laws.draws import LEAST_POINTS, POINTS, REPLICATES, TokenDraws, kept_with_draws, token_draws
 from ...task import Task
 from .channel import ROUGH, Channel
 from .subset_sums import SUBSET_STEPS, few_signal_tokens

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import expit, gammaln, ndtr
 
 from ...laws.bag_statistics import bulk_sums
-from ...laws.draws import FAR, NUMBERS_AT_A_TIME, REPLICATES, TokenDraws, truncated_normal_rule
-from ...laws.sobol import seed_of
+from ...laws.draws import FAR, NUMBERS_AT_A_TIME, REPLICATES, TokenDraws, seed_of, truncated_normal_rule
 
 SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens serves bags of any length
 

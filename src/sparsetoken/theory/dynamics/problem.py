@@ -20,8 +20,7 @@ from ..._core.validation import whole_number
 from ...bag_models import BagModel, get_bag_model, score_with_sharpness
 from ...jax_losses import traceable
 from ...laws.bag_model_measures import FreshDraws, Split, fresh_draws, signal_first, signal_indicators, split_of
-from ...laws.draws import LEAST_POINTS, standard_normals
-from ...laws.sobol import MOST_COORDINATES, scrambled_sobol, seed_of
+from ...laws.draws import LEAST_POINTS, MOST_COORDINATES, scrambled_sobol, seed_of, standard_normals
 from ...losses import Loss, get_loss
 from ...schedules import Schedule, expand
 from ...task import BagKind, Task
