@@ -7,8 +7,9 @@ import pytest
 from sparsetoken import Task, theory
 from sparsetoken._core.devices import in_double_precision
 from sparsetoken.activations import get_activation
-from sparsetoken.laws.bag_statistics import bag_statistics, drawn_population
+from sparsetoken.laws.bag_statistics import bag_statistics
 from sparsetoken.laws.draws import token_draws
+from sparsetoken.laws.populations import drawn_population
 
 
 def by_hand(t, signal, theta, gamma, p):

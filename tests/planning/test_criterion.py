@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from sparsetoken import Task
-from sparsetoken.laws.nodes import gaussian_population
+from sparsetoken.laws.populations import gaussian_population
 from sparsetoken.planning import Criterion
 from sparsetoken.theory import erm, pooled_law
 

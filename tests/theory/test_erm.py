@@ -169,7 +169,7 @@ def test_standard_error_is_the_scatter_of_independent_draws():
     """Replicates of the draws themselves: split the 16 randomisations in two halves, eight each, and compare the difference
     of the two answers with what the standard error predicts (six problems, mean square between chi-square limits)."""
     from sparsetoken.laws.law import Law
-    from sparsetoken.laws.nodes import ClassColumns, Population
+    from sparsetoken.laws.populations import ClassColumns, Population
 
     def half(law, which):
         population, _ = law.at(512)

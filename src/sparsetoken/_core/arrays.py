@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 State = TypeVar("State")
+ROUNDING = 1e-12  # relative size of rounding errors
 
 
 def is_jax_array(array: Any) -> bool:

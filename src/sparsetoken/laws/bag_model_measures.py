@@ -23,13 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
+from .._core.arrays import ROUNDING
 from .._core.averages import standard_error
 from .._core.devices import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
 from .draws import LEAST_POINTS, MOST_COORDINATES, REPLICATES, scrambled_sobol, standard_normals, with_shared_part
 from .error_measures import MEASURES, shares_beaten
-from .nodes import ROUNDING
 from .signals import draw_places
 
 # Points per class and replicate: counted signs need more of them than averaged ones.

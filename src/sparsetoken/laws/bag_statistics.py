@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import namespace
+from .._core.arrays import ROUNDING, namespace
 from ..activations import Weighting
 from .draws import TokenDraws, TokenGroup, truncated_normal_rule
-from .nodes import ROUNDING, ClassColumns, Population
 
 Activation = Callable[[Any], Any]
 
@@ -45,21 +44,20 @@ def bag_statistics(
     return _normalised(total, marked, _across(strength, cosine, xp), t.shape[-1], activation, xp)
 
 
-def drawn_population(
+def statistics_of_classes(
     draws: TokenDraws,
     length: int,
-    prevalence,
     strength,
     cosine,
     sharpness,
     activation: Activation | None = None,
     shared: float = 0.0,
-) -> Population:
-    """The population of (T, S, kappa) of drawn bags, both classes on the same tokens."""
-    xp = namespace(prevalence, strength, cosine, sharpness)
+) -> list[tuple[Any, Any, Any]]:
+    """(T, S, kappa) of drawn bags with the signal, and of the same tokens without it."""
+    xp = namespace(strength, cosine, sharpness)
     weigh = _weighing(sharpness, activation, xp)
     across = _across(strength, cosine, xp)
-    columns = []
+    classes = []
     for shift, seen in ((cosine * strength, across), (0.0, 0.0 * across)):
         marked, total = _bag_sums(draws, shift, shared * draws.common if shared else 0.0, weigh, activation, xp)
         if activation is not None:
@@ -67,10 +65,8 @@ def drawn_population(
             total = total._replace(square=xp.maximum(total.square, 1e-6**2))
         if shared:
             total = total._replace(square=total.square + (shared * total.weight) ** 2)
-        T, S, kappa = _normalised(total, marked.weight, seen, length, activation, xp)
-        equal = np.full((1, 1), 1.0 / T.shape[1])
-        columns.append(ClassColumns(T, S, kappa, np.zeros((1, 1)), equal, draws.offset))
-    return Population(columns[0], columns[1], prevalence)
+        classes.append(_normalised(total, marked.weight, seen, length, activation, xp))
+    return classes
 
 
 def signal_masses(draws: TokenDraws, strength, cosine, sharpness) -> tuple[Any, Any]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import ROUNDING
 from .._core.validation import real_number, rejection
 from ..activations import get_activation
 from ..task import Task
 from .bag_statistics import Activation
 from .law import FIRST_POINTS, Law, SampledLaw, attention_law, elementwise_law, pooled_law
-from .nodes import ROUNDING, Nodes, Population, nodes_of
-from .populations import attended_population
+from .populations import Nodes, Population, attended_population, nodes_of
 from .signals import real_array
 
 

@@ -23,7 +23,7 @@ from .._core.averages import standard_error
 from .._core.roots import least_on_grid
 from ..losses import Loss
 from ..trajectories import mistakes
-from .nodes import ClassColumns, Population
+from .populations import ClassColumns, Population
 
 MEASURES = ("test_error", "auc", "sensitivity", "specificity")  # of bag models, in this order
 _ALL_PAIRS = 1 << 18  # pairs of a positive and a negative entry that are all compared: some ten milliseconds

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.arrays import ROUNDING
 from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
 from .draws import LEADING_COORDINATES, NUMBERS_AT_A_TIME, REPLICATES, scrambled_sobol, seed_of, standard_normals
 from .error_measures import ScoreLaw
 from .law import FIRST_POINTS, SampledLaw
-from .nodes import ROUNDING
 from .signals import Signals, real_array
 
 MAXIMUM_POINTS = 1 << 14  # draws per replicate and class: a node holds H (D + E + H) numbers

@@ -15,8 +15,15 @@ from ..activations import Weighting, get_activation
 from ..classifiers import check_model
 from ..task import Task
 from .draws import EXPLICIT_TOKENS, REPLICATES
-from .nodes import ClassColumns, Nodes, Population, nodes_of
-from .populations import attended_mixture, uniform_attention_mixture, vectorized_mixture
+from .populations import (
+    ClassColumns,
+    Nodes,
+    Population,
+    attended_mixture,
+    nodes_of,
+    uniform_attention_mixture,
+    vectorized_mixture,
+)
 
 # Draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second.
 FIRST_POINTS = 256

@@ -18,7 +18,7 @@ from .._core.averages import standard_error
 from .._core.roots import least_on_grid
 from .._core.validation import real_number
 from ..laws.error_measures import ScoreLaw, auc_within, score_law, shares_beaten
-from ..laws.nodes import Population
+from ..laws.populations import Population
 from ..task import Task
 from ..theory import ErmResult
 from ..theory.bayes.oracle import bayes_error, log_likelihood_ratios, threshold_error

@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from .._core.arrays import ROUNDING
 from .._core.averages import standard_error
 from .._core.roots import NEWTON_STEPS
 from .._core.validation import real_number
 from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
 from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
-from ..laws.nodes import ROUNDING
 from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
 from ..results import Result

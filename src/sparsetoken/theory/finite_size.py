@@ -21,7 +21,7 @@ from ..classifiers import Classifier, check_model
 from ..laws.coloured import ColouredLaw, Query, Spectrum
 from ..laws.error_measures import fresh_measures, score_laws
 from ..laws.law import Law, law_of_model
-from ..laws.nodes import Population
+from ..laws.populations import Population
 from ..losses import Loss
 from ..task import Task
 from ..training import Training

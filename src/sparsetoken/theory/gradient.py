@@ -18,8 +18,16 @@ from ..classifiers import check_model, classifier, has_query
 from ..jax_losses import traceable
 from ..laws.draws import POINTS, TokenDraws, TokenGroup
 from ..laws.law import law_of_population
-from ..laws.nodes import ClassColumns, Nodes, Population, nodes_of
-from ..laws.populations import attended_mixture, draws_of_kinds, uniform_attention_mixture, vectorized_mixture
+from ..laws.populations import (
+    ClassColumns,
+    Nodes,
+    Population,
+    attended_mixture,
+    draws_of_kinds,
+    nodes_of,
+    uniform_attention_mixture,
+    vectorized_mixture,
+)
 from ..losses import Loss
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import colour

@@ -12,7 +12,7 @@ from .._core.validation import real_number, rejection
 from ..laws.draws import FAR
 from ..laws.error_measures import score_laws
 from ..laws.law import Law, same_mechanism
-from ..laws.nodes import Population
+from ..laws.populations import Population
 from ..task import Task
 from .fixed_point.plain import ErmResult, check_same_geometry, readout_errors, shifted
 from .fixed_point.refinement import DEFAULT_ACCURACY

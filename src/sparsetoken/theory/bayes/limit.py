@@ -17,9 +17,9 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from ..._core.arrays import ROUNDING
 from ..._core.averages import standard_error
 from ..._core.validation import real_number
-from ...laws.nodes import ROUNDING
 from ...plotting.show import axes_for, draw_shares
 from ...plotting.style import colour, label
 from ...results import Result

@@ -22,7 +22,7 @@ from ..._core.roots import ALWAYS, BEYOND, falling_root, least_on_grid
 from ..._core.validation import real_number
 from ...laws.draws import FAR, POINTS
 from ...laws.law import attention_law, elementwise_law
-from ...laws.nodes import ClassColumns
+from ...laws.populations import ClassColumns
 from ...plotting.show import axes_for, draw_shares
 from ...plotting.style import colour, label
 from ...results import Result

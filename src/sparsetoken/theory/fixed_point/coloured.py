@@ -25,9 +25,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
+from ..._core.arrays import ROUNDING
 from ...laws.coloured import ColouredLaw, coloured_law, whitened_law
 from ...laws.error_measures import ScoreLaw, fresh_measures, trained_measures
-from ...laws.nodes import ROUNDING, Population
+from ...laws.populations import Population
 from ...task import Task
 from .newton import at_rest
 from .prox_averages import ScoreNodes, blocks_of

@@ -20,7 +20,7 @@ from ..._core.averages import standard_error
 from ..._core.validation import rejection
 from ...laws.error_measures import fresh_measures, measures, score_law, score_laws
 from ...laws.law import Law, same_mechanism
-from ...laws.nodes import ClassColumns, Nodes, Population
+from ...laws.populations import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
 from ..errors import ConvergenceError

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.arrays import ROUNDING
 from ..._core.roots import NEWTON_STEPS
-from ...laws.nodes import ROUNDING, Nodes
+from ...laws.populations import Nodes
 from ...losses import Loss, Square
 from .prox_averages import SAME
 
