@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sparsetoken import Task, theory
-from sparsetoken.theory.fixed_point.refinement import DEFAULT_ACCURACY, SAFETY
+from sparsetoken.theory.accuracy import DEFAULT_ACCURACY, SAFETY
 
 from .measure import peak_megabytes
 

@@ -17,7 +17,7 @@ from sparsetoken.explorer import answers, create_app, forecasts
 from sparsetoken.explorer.answers import code_of, numbers
 from sparsetoken.explorer.fields import DEFAULTS
 from sparsetoken.explorer.forecasts import Superseded, wanted_while
-from sparsetoken.theory.errors import UnstableTrainingWarning
+from sparsetoken.theory.accuracy import UnstableTrainingWarning
 from tests.explorer.asking import ask, follow, state_of, trace
 
 TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0.2, "sharpness": 2, "alpha1": 1}

@@ -16,7 +16,7 @@ from .. import theory
 from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
-from ..theory.errors import UnstableTrainingWarning
+from ..theory.accuracy import UnstableTrainingWarning
 from ..theory.fixed_point.plain import quick_readout
 from ..theory.forecast import law_of, readout_alpha
 from ..theory.refit import error_at_best_threshold

@@ -5,6 +5,15 @@ from ..laws.draws import redrawn
 from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from ..laws.signals import Signals
+from .accuracy import (
+    Accuracy,
+    AccuracyError,
+    AccuracyWarning,
+    ConvergenceError,
+    ReplicaSymmetryWarning,
+    UnstableTrainingWarning,
+    WarmStart,
+)
 from .alignment import Alignment, AlignmentLaw, alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit
@@ -17,12 +26,10 @@ from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
 from .dynamics.problem import Sampling
 from .dynamics.statics import statics
 from .dynamics.trajectory import trajectory
-from .errors import AccuracyError, AccuracyWarning, ConvergenceError, ReplicaSymmetryWarning, UnstableTrainingWarning
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import BestRidge, best_ridge, erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
-from .fixed_point.refinement import Accuracy, WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length

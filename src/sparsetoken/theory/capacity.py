@@ -34,7 +34,7 @@ from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
 from ..results import Result
-from .errors import ConvergenceError
+from .accuracy import ConvergenceError
 from .fixed_point.newton import SHORTEST, SUFFICIENT
 from .fixed_point.prox_averages import LARGEST_RESIDUAL, TOLERANCE
 

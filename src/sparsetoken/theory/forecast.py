@@ -19,6 +19,7 @@ from ..laws.signals import Signals
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task, Tokens
 from ..training import Training
+from .accuracy import Accuracy
 from .alignment import Alignment, AlignmentLaw, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
@@ -28,7 +29,6 @@ from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
-from .fixed_point.refinement import Accuracy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -14,8 +14,8 @@ from ..laws.error_measures import score_laws
 from ..laws.law import Law, same_mechanism
 from ..laws.populations import Population
 from ..task import Task
+from .accuracy import DEFAULT_ACCURACY
 from .fixed_point.plain import ErmResult, check_same_geometry, readout_errors, shifted
-from .fixed_point.refinement import DEFAULT_ACCURACY
 
 WHAT = ("threshold", "sharpness")
 

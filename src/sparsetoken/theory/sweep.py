@@ -26,9 +26,9 @@ from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import AXES, colour, label
 from ..task import Task
 from ..training import Training
+from .accuracy import DEFAULT_ACCURACY, SAFETY, Accuracy, WarmStart
 from .fixed_point.erm import erm
 from .fixed_point.plain import ErmResult
-from .fixed_point.refinement import DEFAULT_ACCURACY, SAFETY, Accuracy, WarmStart
 from .forecast import forecast
 
 Point = Mapping[str, Any]

@@ -24,7 +24,7 @@ from ...plotting.show import axes_for, draw_shares
 from ...plotting.style import colour, label
 from ...results import Result
 from ...task import Task
-from ..errors import AccuracyError
+from ..accuracy import AccuracyError
 from .channel import Channel, channel, clear_of_noise
 from .differing_bags import differing_channel
 from .oracle import bayes_error

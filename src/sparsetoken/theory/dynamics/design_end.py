@@ -28,9 +28,9 @@ from ...plotting.show import Shown
 from ...schedules import FIRST_DECAY
 from ...task import Task
 from ...trajectories import JointEnd
+from ..accuracy import ConvergenceError
 from ..bayes.limit import bayes_limit
 from ..design import DECAYS, SEARCH_DRAWS, SHARPNESS
-from ..errors import ConvergenceError
 from .problem import Sampling
 from .statics import bags_in_memory, end_problem, end_replicate, first_end, statics
 from .statics_equations import EndEquations, EndPoint, packed, unpacked

@@ -25,7 +25,7 @@ from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import JointEnd, decay_by_direction
-from ..errors import ConvergenceError, ReplicaSymmetryWarning
+from ..accuracy import ConvergenceError, ReplicaSymmetryWarning
 from .one_bag import LocalBags
 from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
 from .statics_equations import EndEquations, EndPoint

@@ -22,8 +22,7 @@ from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import Trajectory, at_steps, steps_tested
-from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
-from ..fixed_point.refinement import SAFETY, Accuracy
+from ..accuracy import SAFETY, Accuracy, AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
 from .problem import PROBES, Sampling, TrainingProblem, bytes_per_bag, problem_of, replicate_draws
 from .recursion import RecursionState, advance_compiled, first_compiled
 

@@ -19,10 +19,11 @@ from ...laws.heads import HeadsLaw
 from ...laws.law import Law
 from ...losses import Loss
 from ...results import NOT_PLAIN, Result
+from ..accuracy import DEFAULT_ACCURACY, Accuracy, WarmStart
 from .coloured import ColouredReadout, ColouredResult
 from .heads import HeadsReadout, HeadsResult
 from .plain import ErmResult, PlainReadout
-from .refinement import DEFAULT_ACCURACY, Accuracy, ReadoutProblem, WarmStart
+from .refinement import ReadoutProblem
 
 
 class _Options(TypedDict, total=False):

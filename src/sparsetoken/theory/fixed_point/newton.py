@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.roots import NEWTON_STEPS
 from ...losses import Loss, balancing_bias
-from ..errors import ConvergenceError
+from ..accuracy import ConvergenceError
 from .prox_averages import Equations, Iterate, ScoreNodes, evaluate
 
 SUFFICIENT = 1e-4  # share of the predicted fall that a step must bring (Armijo)

@@ -23,7 +23,7 @@ from ...laws.law import Law, same_mechanism
 from ...laws.populations import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
-from ..errors import ConvergenceError
+from ..accuracy import ConvergenceError
 from .newton import at_rest
 from .prox_averages import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
 from .refinement import FixedPoint, ReadoutProblem, ReadoutResult
