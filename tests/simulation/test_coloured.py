@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, theory
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags
 from sparsetoken.simulation.two_steps import draw_two_steps
-from sparsetoken.theory.coloured_and_several_signals import draw_steps
+from sparsetoken.theory.coloured_alignment import draw_steps
 
 D = 24
 VALUES = np.arange(1, D + 1) ** -0.7

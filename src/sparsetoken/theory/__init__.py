@@ -14,12 +14,12 @@ from .accuracy import (
     UnstableTrainingWarning,
     WarmStart,
 )
-from .alignment import Alignment, AlignmentLaw, alignment
+from .alignment import Alignment, AlignmentLaw, SignalsAlignment, alignment, signals_alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit
 from .bayes.oracle import Oracle, oracle, strength_needed
 from .capacity import Capacity, capacity
-from .coloured_and_several_signals import ColouredAlignment, SignalsAlignment, coloured_alignment, signals_alignment
+from .coloured_alignment import ColouredAlignment, coloured_alignment
 from .design import Design, design
 from .dynamics.design_end import EndDesign, design_end
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient

@@ -26,7 +26,7 @@ from ..losses import Loss
 from ..task import Task
 from ..training import Training
 from .alignment import AlignmentLaw, alignment, law_of_draws
-from .coloured_and_several_signals import draw_steps
+from .coloured_alignment import draw_steps
 from .fixed_point.plain import geometry, quick_readout
 
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4

@@ -20,10 +20,10 @@ from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task, Tokens
 from ..training import Training
 from .accuracy import Accuracy
-from .alignment import Alignment, AlignmentLaw, alignment
+from .alignment import Alignment, AlignmentLaw, alignment, signals_alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
-from .coloured_and_several_signals import coloured_alignment, noise_directions, signals_alignment
+from .coloured_alignment import coloured_alignment, noise_directions
 from .finite_size import FINEST, averaged_measures, coloured_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
