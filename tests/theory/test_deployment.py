@@ -244,3 +244,27 @@ def test_simulation_tends_to_the_forecast(model, options):
         assert abs(2 * mean[300] - mean[150] - value) <= 4 * bar, (name, mean, error, value)
         if name == "test_error":
             assert error[300] <= 0.04 * mean[300], f"too few trials to say anything: {mean}, {error}"
+
+
+def test_bags_too_sparse_for_all_their_signals_are_refused():
+    law = theory.heads_law(Task(6, 2, 3.0), queries=np.eye(2), signals=np.eye(2), carried="all")
+    with pytest.raises(ValueError, match="carried 'all' needs a sparsity"):
+        law.elsewhere(Task(6, 1, 3.0))
+
+
+@pytest.mark.parametrize("sharpness", [None, 3.0])
+@pytest.mark.parametrize("kind", ["plain", "heads", "coloured"])
+def test_a_law_elsewhere_is_the_law_made_there(kind, sharpness):
+    """With the trained sharpness 2 or another one."""
+    spectrum = theory.Spectrum.of(np.array([2.0, 1.0, 0.5]))
+    make = {
+        "plain": lambda task, k: theory.attention_law(task, 0.8, k),
+        "heads": lambda task, k: theory.heads_law(task, [0.8, 0.8], [k, k]),
+        "coloured": lambda task, k: theory.coloured_law(task, spectrum, spectrum.query(spectrum.direction), k),
+    }[kind]
+    there = Task(5, 2, 2.5, prevalence=0.3)
+    made, expected = make(Task(), 2.0).elsewhere(there, sharpness), make(there, sharpness or 2.0)
+    assert made.task == there and made.sharpness == pytest.approx(expected.sharpness)
+    draws = (law.at(64) if kind == "heads" else law.at(64)[1].leaves() for law in (made, expected))
+    for found, other in zip(*draws):
+        np.testing.assert_allclose(found, other, rtol=1e-9, atol=1e-12)

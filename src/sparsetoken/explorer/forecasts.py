@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from .. import theory
-from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
 from ..theory.accuracy import UnstableTrainingWarning
@@ -136,7 +135,7 @@ def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[
     trained = _trained(task, training, accuracy)
     there = trained.on(bags, accuracy=accuracy)
     measures = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity")}
-    fitted = error_at_best_threshold(trained, same_mechanism(trained.law, bags))
+    fitted = error_at_best_threshold(trained, trained.law.elsewhere(bags))
     return measures | {"threshold_error": min(there.test_error, fitted)}
 
 

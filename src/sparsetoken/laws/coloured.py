@@ -212,6 +212,10 @@ class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
         """sigma_q, the noise along the query."""
         return float(np.sqrt(self.spectrum.eigenvalues @ self.query.square))
 
+    def elsewhere(self, task: Task, sharpness: float | None = None) -> ColouredLaw:
+        beta = self.beta if sharpness is None else sharpness / (self.query.norm or 1.0)
+        return coloured_law(task, self.spectrum, self.query, beta, self.activation)
+
     def _make(self, points: int) -> tuple[Population, Nodes]:
         """From the population of white noise along the query: at strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the
         right shift and S is |shift| times the mass on signal tokens."""

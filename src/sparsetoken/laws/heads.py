@@ -82,6 +82,11 @@ class HeadsLaw(SampledLaw[HeadNodes]):
         """L, R and theta of its bags, which are all alike."""
         return self.task.only_kind("several heads")
 
+    def elsewhere(self, task: Task, sharpness: float | None = None) -> HeadsLaw:
+        same = sharpness is None or sharpness == self.sharpness  # queries that vanish have no other sharpness
+        queries = self.queries if same else sharpness / self.sharpness * self.queries  # type: ignore[operator]
+        return heads_law(task, queries=queries, signals=self.signals, shares=self.shares, carried=self.carried)
+
     def _make(self, points: int) -> HeadNodes:
         replicates = []
         seeds = seed_of(20251115, self.kind.length, self.heads, points).spawn(REPLICATES)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -66,6 +66,10 @@ class SampledLaw(Generic[Made]):
         """Draws per replicate and class at the finest level; 0 for laws that cannot be refined."""
         return self._most if self.refinable else 0
 
+    def elsewhere(self, task: Task, sharpness: float | None = None) -> Self:
+        """The law of the same classifier on the bags of another task, its query as it is or of another sharpness."""
+        raise NotImplementedError
+
     def finer(self, points: int, shortfall: float) -> int | None:
         """The next level for a standard error that is `shortfall` times too large; None where there is none. The second is at
         least eight times finer than the first, so that norms and V are good to a part in a thousand as well."""
@@ -116,6 +120,23 @@ class Law(SampledLaw[tuple[Population, Nodes]]):
     def _make(self, points: int) -> tuple[Population, Nodes]:
         population = self.make_population(points)
         return population, nodes_of(population)
+
+    def elsewhere(self, task: Task, sharpness: float | None = None) -> Law:
+        parameters = self.parameters
+        with_query = "sharpness" in parameters and (self.name == "attention" or "activation" in parameters)
+        if sharpness is not None and not with_query:
+            raise ValueError(f"sharpness is for laws with a query, not for {self.name!r}")
+        if with_query:
+            k = parameters["sharpness"] if sharpness is None else sharpness
+            if "activation" in parameters:
+                return elementwise_law(task, parameters["cosine"], k, parameters["activation"], name=self.name)
+            return attention_law(task, parameters["cosine"], k)
+        makers = {"pooled": pooled_law, "vectorized": vectorized_law}
+        if "cosine" not in parameters or self.name not in makers:
+            raise ValueError(
+                f"the law {self.name!r} is not known on the bags of a task: give the law of the test bags instead"
+            )
+        return makers[self.name](task)
 
     def on_draws(self, points: int) -> Law:
         """The law on that many draws per replicate and class, made once: quick, and smooth in its parameters."""
@@ -303,25 +324,6 @@ def law_of_model(task: Task, model: str, cosine: float = 1.0, sharpness: float =
     if chosen.weighting is None:
         return attention_law(task, cosine, sharpness)
     return elementwise_law(task, cosine, sharpness, chosen.weighting, name=model)
-
-
-def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
-    """The law of the same classifier on the bags of another task."""
-    parameters = law.parameters
-    with_query = "sharpness" in parameters and (law.name == "attention" or "activation" in parameters)
-    if sharpness is not None and not with_query:
-        raise ValueError(f"sharpness is for laws with a query, not for {law.name!r}")
-    if with_query:
-        k = parameters["sharpness"] if sharpness is None else sharpness
-        if "activation" in parameters:
-            return elementwise_law(task, parameters["cosine"], k, parameters["activation"], name=law.name)
-        return attention_law(task, parameters["cosine"], k)
-    makers = {"pooled": pooled_law, "vectorized": vectorized_law}
-    if "cosine" not in parameters or law.name not in makers:
-        raise ValueError(
-            f"the law {law.name!r} is not known on the bags of a task: give the law of the test bags instead"
-        )
-    return makers[law.name](task)
 
 
 def _given(population: Population, points: int) -> Population:

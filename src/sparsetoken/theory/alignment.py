@@ -268,12 +268,10 @@ class SignalsAlignment(TwoSteps):
     along: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
     across: float = field(compare=False, metadata=NOT_PLAIN)
 
-    def law(self, task: Task, signals: Signals, heads: int = 1, sharpness: float | None = None) -> HeadsLaw:
+    def law(self, task: Task, signals: Signals, heads: int = 1) -> HeadsLaw:
         """The law of `heads` heads with such queries, each from separate data, so that they are orthogonal off the signals
-        (those of the steps); `sharpness` is k = beta ||q|| instead of the trained one."""
-        trained = sharpness is None or sharpness == self.sharpness  # a query that vanishes has no other sharpness
-        scale = 1.0 if trained else sharpness / self.sharpness  # type: ignore[operator]
-        queries = scale * np.hstack([np.tile(self.along, (heads, 1)), self.across * np.eye(heads)])
+        (those of the steps)."""
+        queries = np.hstack([np.tile(self.along, (heads, 1)), self.across * np.eye(heads)])
         directions = np.hstack([signals.directions, np.zeros((len(signals), heads))])
         return heads_law(task, queries=queries, signals=directions, shares=signals.shares, carried=signals.carried)
 

@@ -7,7 +7,6 @@ solved for each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +17,8 @@ from scipy.stats import binom
 
 from .._core.averages import standard_error
 from ..classifiers import Classifier, check_model
-from ..laws.coloured import ColouredLaw, Query, Spectrum
+from ..deployment import Deployment
+from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.error_measures import fresh_measures, score_laws
 from ..laws.law import Law, law_of_model
 from ..laws.populations import Population
@@ -26,13 +26,19 @@ from ..losses import Loss
 from ..task import Task
 from ..training import Training
 from .alignment import AlignmentLaw, alignment, law_of_draws
+from .capacity import capacity
 from .coloured_alignment import draw_steps
+from .fixed_point.erm import erm
 from .fixed_point.plain import geometry, quick_readout
 
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 GROUPS = 12  # groups of like queries that the readout is solved for
 DRAWS = 512  # of the two steps
 FINEST = 64  # times as many draws, of both kinds, at the finest sampling
+READOUT_MEASURES = (
+    *("test_error", "standard_error", "auc", "sensitivity", "specificity", "balanced_error"),
+    *("train_loss", "train_error", "norm_w", "bias"),
+)
 SHARES = 17  # shares of positives in D1 that measures other than the error are averaged over
 
 
@@ -168,12 +174,11 @@ def coloured_measures(
     training: Training,
     chosen: Classifier,
     spectrum: Spectrum,
-    law_of_query: Callable[[Query], ColouredLaw],
-    measures: Callable[[ColouredLaw, Training, float], dict[str, float]],
+    test: Deployment | None,
+    with_capacity: bool,
     refinement: int = 1,
 ) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
-    """`averaged_measures` in coloured noise, at the covariance's dimension; `measures` gives a readout's by name,
-    "standard_error" among them, from its law, the training and the accuracy wanted."""
+    """`averaged_measures` in coloured noise, at the covariance's dimension, of a readout that may be tested elsewhere."""
     d = spectrum.dimension
     n0, n1, exact = sample_sizes(training, chosen.name, d)
     rng = np.random.default_rng(0)
@@ -187,8 +192,15 @@ def coloured_measures(
             w1, b1, q2 = draw_steps(task, exact, spectrum, n0, rng.choice(first_shares[0], p=first_shares[1]), rng)
             query, xi = Query(q2 * spectrum.direction, q2**2), spectrum.direction
             drawn.append([w1 @ xi, np.linalg.norm(w1), b1, q2 @ xi, np.linalg.norm(q2)])
-        law = replace(law_of_query(query), training_share=float(rng.choice(shares[0], p=shares[1])))
-        rows.append(measures(law, exact, accuracy))
+        law = coloured_law(task, spectrum, query, exact.beta if chosen.has_query else 0.0, chosen.weighting)
+        law = replace(law, training_share=float(rng.choice(shares[0], p=shares[1])))
+        result = erm(law, exact.alpha1, exact.ridge, exact.loss, accuracy=accuracy)
+        if test is not None:
+            test.check_query(query.norm)
+            result = result.on(law.elsewhere(test.bags, test.sharpness), test.bias_shift, accuracy=accuracy)
+        row = {name: getattr(result, name) for name in READOUT_MEASURES}
+        row |= {"overlap_w": result.overlap["w"], "cosine_w": result.cosine["w"]}
+        rows.append(row | ({"capacity": capacity(law).alpha} if with_capacity else {}))
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     sampling = float(table.pop("standard_error").mean())
     means = {name: float(values.mean()) for name, values in table.items()}

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from .._core.validation import whole_number
 from ..classifiers import Classifier, check_model, classifier, has_query
 from ..deployment import Deployment, deployment_of
-from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, spectrum_of
+from ..laws.coloured import Query, coloured_law, spectrum_of
 from ..laws.draws import kept_with_draws
 from ..laws.heads import heads_law
-from ..laws.law import Law, law_of_model, same_mechanism
+from ..laws.law import Law, law_of_model
 from ..laws.signals import Signals
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task, Tokens
@@ -24,7 +24,7 @@ from .alignment import Alignment, AlignmentLaw, alignment, signals_alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
 from .coloured_alignment import coloured_alignment, noise_directions
-from .finite_size import FINEST, averaged_measures, coloured_measures, sample_sizes
+from .finite_size import FINEST, READOUT_MEASURES, averaged_measures, coloured_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
@@ -74,14 +74,6 @@ class Forecast(ClassifierResult):
     residual: float = 0.0
     result: ErmResult | HeadsResult | ColouredResult | None = field(default=None, compare=False, metadata=NOT_PLAIN)
 
-
-_FROM_THE_FIXED_POINT = (
-    *("test_error", "standard_error", "auc", "sensitivity", "specificity", "balanced_error"),
-    *("train_loss", "train_error", "norm_w", "bias", "m_q", "m_u", "nu", "residual"),
-)
-
-
-_OF_THE_WHITE_READOUT = ("m_q", "m_u", "nu", "residual")  # no numbers in coloured noise, or none to average
 
 # Where fewer directions carry the noise, queries differ between data sets at any d (eigenvalues j^-a: a above about 0.5): the
 # limit's test error is 7 % too small at 24, 18 % at 12 (.088 for .104 in simulations, d = 300).
@@ -183,7 +175,9 @@ def forecast(
         if d not in (None, spectrum.dimension):
             raise ValueError(f"d must be the covariance's dimension ({spectrum.dimension}) or None, got {d}")
         if d is not None or (chosen.has_query and noise_directions(spectrum) < FEW_DIRECTIONS):
-            return _coloured_forecast_at(task, training, chosen, spectrum, test, accuracy, bool(with_capacity))
+            measures = partial(coloured_measures, task, training, chosen, spectrum, test, bool(with_capacity))
+            mean = _forecast_at(training, chosen.name, spectrum.dimension, accuracy, measures)
+            return mean if test is None else replace(mean, **test.record(task, mean.sharpness))
     elif d is not None:
         if test is not None or not chosen.trainable or chosen.heads is not None:
             raise ValueError("d is for models with one query or none, tested as they were trained")
@@ -204,7 +198,7 @@ def forecast(
     if test is not None:
         if steps is not None:
             test.check_query(steps.norm["q"])
-        test_law = setting.law_at_test(test.bags, test.sharpness)
+        test_law = setting.law.elsewhere(test.bags, test.sharpness)
         result = result.on(test_law, test.bias_shift, accuracy=aim, strict=strict)
         record = test.record(task, sharpness)
     errors, threshold = dict(result.errors), math.nan
@@ -213,7 +207,7 @@ def forecast(
         threshold, errors["capacity"] = separability.alpha, separability.standard_error
     return Forecast(
         model=model,
-        **{name: getattr(result, name) for name in _FROM_THE_FIXED_POINT},
+        **{name: getattr(result, name) for name in (*READOUT_MEASURES, "m_q", "m_u", "nu", "residual")},
         **setting.directions(result),
         sharpness=sharpness,
         steps=steps,
@@ -260,38 +254,6 @@ def _forecast_at(
     )
 
 
-def _coloured_forecast_at(
-    task: Task,
-    training: Training,
-    chosen: Classifier,
-    spectrum: Spectrum,
-    test: Any,
-    accuracy: float | Accuracy | None,
-    with_capacity: bool,
-) -> Forecast:
-    """The mean over data sets of the covariance's dimension."""
-
-    def law_of_query(query: Query) -> ColouredLaw:
-        return coloured_law(task, spectrum, query, training.beta if chosen.has_query else 0.0, chosen.weighting)
-
-    def measures(law: ColouredLaw, exact: Training, aim: float) -> dict[str, float]:
-        result = erm(law, exact.alpha1, exact.ridge, exact.loss, accuracy=aim)
-        if test is not None:
-            beta = law.beta
-            if test.sharpness is not None:
-                test.check_query(law.query.norm)
-                beta = test.sharpness / law.query.norm
-            elsewhere = coloured_law(test.bags, spectrum, law.query, beta, chosen.weighting)
-            result = result.on(elsewhere, test.bias_shift, accuracy=aim)
-        row = {name: getattr(result, name) for name in _FROM_THE_FIXED_POINT if name not in _OF_THE_WHITE_READOUT}
-        row |= {"overlap_w": result.overlap["w"], "cosine_w": result.cosine["w"]}
-        return row | ({"capacity": capacity(law).alpha} if with_capacity else {})
-
-    averaged = partial(coloured_measures, task, training, chosen, spectrum, law_of_query, measures)
-    mean = _forecast_at(training, chosen.name, spectrum.dimension, accuracy, averaged)
-    return mean if test is None else replace(mean, **test.record(task, mean.sharpness))
-
-
 def _checked_tokens(tokens: Tokens | None, chosen: Classifier) -> Tokens:
     """The tokens, as far as the theory has formulas for them."""
     if tokens is None:
@@ -313,7 +275,6 @@ class _Setting(NamedTuple):
 
     law: Any
     steps: Any  # limits after the two gradient steps; None without a query
-    law_at_test: Callable[[Any, float | None], Any]  # the classifier's law on other bags, with another sharpness
     directions: Callable[[Any], dict[str, Any]]  # `overlap` and `cosine` of a result
 
 
@@ -323,12 +284,7 @@ def _setting(task: Task, training: Training, chosen: Classifier, tokens: Tokens)
     if tokens.covariance is not None:
         return _in_coloured_noise(task, training, chosen, tokens)
     law, steps = law_of(task, training, chosen.name)
-    return _Setting(
-        law,
-        steps,
-        lambda bags, k: same_mechanism(law, bags, k),
-        lambda result: directions_of_readout(result.m_q, result.m_u, result.norm_w, steps),
-    )
+    return _Setting(law, steps, lambda result: directions_of_readout(result.m_q, result.m_u, result.norm_w, steps))
 
 
 def _in_coloured_noise(task: Task, training: Training, chosen: Classifier, tokens: Tokens) -> _Setting:
@@ -341,28 +297,23 @@ def _in_coloured_noise(task: Task, training: Training, chosen: Classifier, token
         steps, beta = None, 0.0
         query = Query(spectrum.direction, spectrum.signal * 0.0 + 1.0)
 
-    def law_at_test(bags: Task, k: float | None) -> Any:
-        return coloured_law(bags, spectrum, query, beta if k is None else k / (query.norm or 1.0), chosen.weighting)
-
     def directions(result: Any) -> dict[str, Any]:
         names = ("w", "q") if chosen.has_query else ("w",)
         return {field: {name: getattr(result, field)[name] for name in names} for field in ("overlap", "cosine")}
 
-    return _Setting(law_at_test(task, None), steps, law_at_test, directions)
+    return _Setting(coloured_law(task, spectrum, query, beta, chosen.weighting), steps, directions)
 
 
 def _several_heads(task: Task, training: Training, heads: int, signals: Any) -> _Setting:
     """Each head's query comes from a separate share of D0; off the signals the queries are orthogonal."""
     part = training.but(alpha0=training.alpha0 / heads)
     several = None if signals is None else Signals.of(signals)
-    steps: Any = alignment(task, part) if several is None else signals_alignment(task, part, several)
-    places = [""] if several is None else [f":{j + 1}" for j in range(len(several))]
-
-    def law_at_test(bags: Task, k: float | None) -> Any:
-        k = steps.sharpness if k is None else k
-        if several is None:
-            return heads_law(bags, [steps.query_cosine] * heads, [k] * heads)
-        return steps.law(bags, several, heads, k)
+    if several is None:
+        steps: Any = alignment(task, part)
+        law, places = heads_law(task, [steps.query_cosine] * heads, [steps.sharpness] * heads), [""]
+    else:
+        steps = signals_alignment(task, part, several)
+        law, places = steps.law(task, several, heads), [f":{j + 1}" for j in range(len(several))]
 
     def directions(result: HeadsResult) -> dict[str, Any]:
         if several is None:
@@ -376,7 +327,7 @@ def _several_heads(task: Task, training: Training, heads: int, signals: Any) -> 
             cosine |= {f"q{h + 1}{place}": steps.cosine[f"q{place}"] for place in places}
         return {"overlap": overlap, "cosine": cosine}
 
-    return _Setting(law_at_test(task, None), steps, law_at_test, directions)
+    return _Setting(law, steps, directions)
 
 
 def _bayes_forecast(task: Task, alpha: float, accuracy: float | Accuracy | None) -> Forecast:

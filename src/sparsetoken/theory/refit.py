@@ -11,7 +11,7 @@ from .._core.roots import least_on_grid
 from .._core.validation import real_number, rejection
 from ..laws.draws import FAR
 from ..laws.error_measures import score_laws
-from ..laws.law import Law, same_mechanism
+from ..laws.law import Law
 from ..laws.populations import Population
 from ..task import Task
 from .accuracy import DEFAULT_ACCURACY
@@ -56,7 +56,7 @@ def refit(
     if what == "threshold":
         if bounds is not None:
             raise ValueError("bounds are for what='sharpness'; thresholds are sought over all scores")
-        law = same_mechanism(result.law, where) if isinstance(where, Task) else where
+        law = result.law.elsewhere(where) if isinstance(where, Task) else where
         check_same_geometry(result.law, law)
         population = law.at(max(result.points, law.first_points) if law.refinable else 0)[0]
         return result.on(law, _best_shift(result.fixed_point, population), accuracy=accuracy)
@@ -67,12 +67,12 @@ def refit(
     low, high = _sharpness_bounds(result.law.parameters["sharpness"], bounds)
 
     def error(log_k: float) -> float:
-        law = same_mechanism(result.law, where, math.exp(log_k))
+        law = result.law.elsewhere(where, math.exp(log_k))
         return _error(result.fixed_point, law.at(law.first_points)[0])
 
     # Steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that.
     best, _ = least_on_grid(error, np.linspace(math.log(low), math.log(high), 17))
-    return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
+    return result.on(result.law.elsewhere(where, math.exp(best)), accuracy=accuracy)
 
 
 def error_at_best_threshold(result: ErmResult, law: Law) -> float:

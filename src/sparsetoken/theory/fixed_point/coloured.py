@@ -26,10 +26,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..._core.arrays import ROUNDING
-from ...laws.coloured import ColouredLaw, coloured_law, whitened_law
+from ...laws.coloured import ColouredLaw, whitened_law
 from ...laws.error_measures import ScoreLaw, fresh_measures, trained_measures
 from ...laws.populations import Population
-from ...task import Task
 from .newton import at_rest
 from .prox_averages import ScoreNodes, blocks_of
 from .refinement import ReadoutProblem, ReadoutResult
@@ -224,13 +223,10 @@ class ColouredReadout(ReadoutProblem):
             **common,
         )
 
-    def law_elsewhere(self, law: ColouredLaw | Task) -> ColouredLaw:
+    def check_elsewhere(self, law: ColouredLaw) -> None:
         here = self.law
-        if isinstance(law, Task):
-            return coloured_law(law, here.spectrum, here.query, here.beta, here.activation)
         if not isinstance(law, ColouredLaw) or law.spectrum is not here.spectrum or law.query is not here.query:
             raise ValueError("law must have the training's spectrum and query (the same objects), or be a task")
-        return law
 
     def fresh_on(self, law: ColouredLaw, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
         population = law.at(points)[0]

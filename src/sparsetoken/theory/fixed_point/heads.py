@@ -11,7 +11,7 @@ overlaps. For H = 1 these are the equations of `plain`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from ..._core.devices import in_double_precision
 from ...laws.error_measures import fresh_measures, trained_measures
 from ...laws.heads import HeadsLaw, head_scores
 from ...results import entries
-from ...task import Task
 from .newton import at_rest
 from .prox_averages import SAME, ScoreNodes, blocks_of
 from .refinement import ReadoutProblem, ReadoutResult
@@ -239,15 +238,13 @@ class HeadsReadout(ReadoutProblem):
         }
         return HeadsResult(**values, **directions, errors=flat, **common)
 
-    def law_elsewhere(self, law: HeadsLaw | Task) -> HeadsLaw:
-        there = replace(self.law, task=law) if isinstance(law, Task) else law
-        if not isinstance(there, HeadsLaw) or there.heads != self.law.heads:
+    def check_elsewhere(self, law: HeadsLaw) -> None:
+        if not isinstance(law, HeadsLaw) or law.heads != self.law.heads:
             raise ValueError(f"law must be that of {self.law.heads} heads, or a task")
         basis = np.hstack([self.law.query_space, self.law.signal_space])
-        lost = max(_outside(there.queries, basis), _outside(there.signals, basis))
-        if len(there.queries.T) != len(basis) or lost > SAME:
+        lost = max(_outside(law.queries, basis), _outside(law.signals, basis))
+        if len(law.queries.T) != len(basis) or lost > SAME:
             raise ValueError("law must have queries and signals in the space of the training's")
-        return there
 
     def fresh_on(self, law: HeadsLaw, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
         nodes = law.at(points)

@@ -19,10 +19,9 @@ from ..._core.arrays import namespace
 from ..._core.averages import standard_error
 from ..._core.validation import rejection
 from ...laws.error_measures import fresh_measures, measures, score_law, score_laws
-from ...laws.law import Law, same_mechanism
+from ...laws.law import Law
 from ...laws.populations import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
-from ...task import Task
 from ..accuracy import ConvergenceError
 from .newton import at_rest
 from .prox_averages import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
@@ -196,12 +195,10 @@ class PlainReadout(ReadoutProblem):
             directions["cosine"]["q"] = self.law.parameters["cosine"]
         return ErmResult(**values, **directions, sharpness=self.law.sharpness, errors=errors, **common)
 
-    def law_elsewhere(self, law: Law | Task) -> Law:
-        there = same_mechanism(self.law, law) if isinstance(law, Task) else law
-        if not isinstance(there, Law):
+    def check_elsewhere(self, law: Law) -> None:
+        if not isinstance(law, Law):
             raise rejection("law", law, "a Law or a Task")
-        check_same_geometry(self.law, there)
-        return there
+        check_same_geometry(self.law, law)
 
     def fresh_on(self, law: Law, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
         population = law.at(points)[0]

@@ -17,6 +17,7 @@ from ..._core.devices import double_precision
 from ..._core.validation import real_number
 from ...jax_losses import traceable
 from ...laws.error_measures import mean_and_scatter
+from ...laws.law import SampledLaw
 from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
@@ -26,7 +27,7 @@ from .newton import LONGEST, Solver
 from .prox_averages import Equations, ScoreNodes
 from .square_loss import is_square
 
-AnyLaw = TypeVar("AnyLaw")
+AnyLaw = TypeVar("AnyLaw", bound=SampledLaw)
 
 
 class FixedPoint(NamedTuple):
@@ -112,7 +113,8 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         wanted = Accuracy(accuracy, strict)
         problem = type(self).problem(self.law, self.alpha, self.ridge, self.loss)
-        test_law = problem.law_elsewhere(law)
+        test_law = self.law.elsewhere(law) if isinstance(law, Task) else law
+        problem.check_elsewhere(test_law)
         result, points = self, max(self.points, test_law.first_points) if test_law.refinable else 0
         while True:
             common, per_replicate = (
@@ -201,8 +203,8 @@ class ReadoutProblem(ABC):
         """The public result from values and standard errors by name, and what all results have in common."""
 
     @abstractmethod
-    def law_elsewhere(self, law: Any) -> Any:
-        """The law of other bags for a readout trained on this one; ValueError where its coordinates mean nothing there."""
+    def check_elsewhere(self, law: Any) -> None:
+        """Raise ValueError unless a readout trained on this law can be tested on that one: its coordinates mean the same."""
 
     @abstractmethod
     def fresh_on(self, law: Any, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
