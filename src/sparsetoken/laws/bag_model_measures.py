@@ -203,6 +203,11 @@ class TrainedDirections(NamedTuple):
     rho: Any = 0.0
     contamination: Any = 0.0
 
+    @classmethod
+    def of(cls, task: Task, overlap: Any, gram: Any, bias: Any) -> TrainedDirections:
+        """With what the bags of a task are."""
+        return cls(overlap, gram, bias, task.mean_strength, task.prevalence, task.correlation, task.contamination)
+
 
 def gaussian_scores(score: Any, split: Split, at: TrainedDirections, draws: KindDraws) -> list[tuple[Any, Any]]:
     """Mean and variance of the score at each point given the fields drawn, for bags of one kind with and without signal."""
@@ -316,11 +321,10 @@ def measures_on(
     split = split_of(model, task.longest) if split is None else split
     score, sharpness = score_with_sharpness(model), model.sharpness or 1.0
     draws = jax.tree_util.tree_map(jnp.asarray, draws)
-    rest = _bags_of(task)
     weights = _weights_of_scores(draws, split)
     rows = []
     for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True):
-        shares, ranked = _measured(score, split, TrainedDirections(m, C, b, *rest), sharpness, draws)
+        shares, ranked = _measured(score, split, TrainedDirections.of(task, m, C, b), sharpness, draws)
         if _ranks_points(draws):
             # Outside the compiled program: NumPy sorts a few thousand numbers in a fraction of the time.
             signal, noise = (np.asarray(side) for side in ranked)
@@ -330,11 +334,6 @@ def measures_on(
         error, sensitivity, specificity = np.asarray(shares).tolist()
         rows.append((error, auc, sensitivity, specificity))
     return np.array(rows)
-
-
-def _bags_of(task: Task) -> tuple[float, ...]:
-    """What `TrainedDirections` holds of the task."""
-    return task.mean_strength, task.prevalence, task.correlation, task.contamination
 
 
 @partial(jax.jit, static_argnames="split")
@@ -349,7 +348,7 @@ def error_by_bias(
     """The test error on one replicate's points as a function of the bias, which adds to scores computed once."""
     split = split_of(model, task.longest) if split is None else split
     draws = jax.tree_util.tree_map(jnp.asarray, draws)
-    at = TrainedDirections(overlap, gram, bias, *_bags_of(task))
+    at = TrainedDirections.of(task, overlap, gram, bias)
     scores = _scores(score_with_sharpness(model), split, at, model.sharpness or 1.0, draws)
     return in_double_precision(lambda b: float(_error_shifted(split, at, draws, scores, b - bias)))
 

@@ -11,7 +11,7 @@ law comes from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
+from .._core.arrays import namespace
 from .._core.averages import standard_error
 from .._core.roots import least_on_grid
 from ..losses import Loss
 from ..trajectories import mistakes
-from .populations import ClassColumns, Population
+from .populations import ClassColumns, Nodes, Population
 
 MEASURES = ("test_error", "auc", "sensitivity", "specificity")  # of bag models, in this order
 _ALL_PAIRS = 1 << 18  # pairs of a positive and a negative entry that are all compared: some ten milliseconds
@@ -181,11 +182,12 @@ def _histogram(law: ScoreLaw, bins: _Bins) -> np.ndarray:
     return table.reshape(replicates, count)
 
 
-def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of a trained readout's score at each entry of a class."""
-    m_q, m_u, log_nu, b, _ = (c[..., None] for c in np.moveaxis(np.asarray(x), -1, 0))
+def score_law(x: Any, columns: ClassColumns | Nodes) -> tuple[Any, Any]:
+    """Mean and deviation of a trained readout's score at each entry (NumPy or JAX)."""
+    xp = namespace(x, columns.T)
+    m_q, m_u, log_nu, b, _ = (c[..., None] for c in xp.moveaxis(xp.asarray(x), -1, 0))
     mean = m_q * columns.T + m_u * columns.S + b
-    deviation = np.sqrt(m_q**2 * columns.tau**2 + columns.kappa**2 * (m_u**2 + np.exp(2 * log_nu)))
+    deviation = xp.sqrt(m_q**2 * columns.tau**2 + columns.kappa**2 * (m_u**2 + xp.exp(2 * log_nu)))
     return mean, deviation
 
 
@@ -195,11 +197,11 @@ def score_laws(x: np.ndarray, population: Population) -> tuple[ScoreLaw, ScoreLa
     return positive, negative
 
 
-def measures(loss: Loss, x: np.ndarray, population: Population) -> dict[str, np.ndarray]:
-    """Measures of a readout trained on a population, on fresh bags and training bags, for each replicate."""
-    x = np.asarray(x)
-    steps = [np.exp(x[..., 4:5]) * columns.kappa**2 for _, _, columns in population.classes()]
-    positive, negative = zip(score_laws(x, population), steps)
+def measures(loss: Loss, x: np.ndarray, population: Population, laws: Sequence[ScoreLaw]) -> dict[str, np.ndarray]:
+    """Measures of a readout trained on a population, on fresh bags (`laws`, of either class) and training bags, for each
+    replicate; x ends with log V."""
+    steps = [np.exp(x[..., -1:]) * columns.kappa**2 for _, _, columns in population.classes()]
+    positive, negative = zip(laws, steps)
     return trained_measures(loss, positive, negative, population.prevalence, population.label_noise)
 
 

@@ -17,6 +17,7 @@ from .._core.devices import in_double_precision
 from ..classifiers import check_model, classifier, has_query
 from ..jax_losses import traceable
 from ..laws.draws import POINTS, TokenDraws, TokenGroup
+from ..laws.error_measures import score_law
 from ..laws.law import law_of_population
 from ..laws.populations import (
     ClassColumns,
@@ -103,10 +104,8 @@ def _population(model: str, task: Task, loss: Loss, p: dict[str, Any], draws: li
 
 
 def _error(x, tested: Nodes):
-    m_q, m_u, log_nu, b, _ = x
-    mean = m_q * tested.T + m_u * tested.S + b
-    variance = m_q**2 * tested.tau**2 + tested.kappa**2 * (m_u**2 + jnp.exp(2 * log_nu))
-    return (tested.weight * ndtr(-tested.y * mean / jnp.sqrt(variance))).sum(-1).mean()
+    mean, deviation = score_law(x, tested)
+    return (tested.weight * ndtr(-tested.y * mean / deviation)).sum(-1).mean()
 
 
 # In two parts: the first is compiled once for all tasks with as many nodes, and takes far longer than the second.

@@ -179,9 +179,7 @@ class _DrawnBags(Channel):
         return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
 
 
-@kept_with_draws(4)
-def _binned_bags(length: int, sparsity: int) -> BinnedBags:
-    return BinnedBags(length, sparsity)
+_binned_bags = kept_with_draws(4)(BinnedBags)
 
 
 def _tokens(length: int, sparsity: int, bags: int) -> TokenDraws:

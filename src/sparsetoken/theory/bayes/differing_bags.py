@@ -19,7 +19,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ..._core.averages import standard_error
 from ...laws.draws import LEAST_POINTS, POINTS, REPLICATES, TokenDraws, kept_with_draws, token_draws
-from ...task import Task
+from ...task import BagKind, Task
 from .channel import ROUGH, Channel
 from .subset_sums import SUBSET_STEPS, few_signal_tokens
 
@@ -28,17 +28,10 @@ MOST_STEPS = 1 << 16
 LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
 
 
-class _Hypothesis(NamedTuple):
-    sparsity: int
-    strength: float
-    probability: float
-
-
 class _KindBags(NamedTuple):
-    """Drawn bags of one length and one hypothesis, with the probability of both, and their noise."""
+    """Drawn bags of one kind, and their noise."""
 
-    length: int
-    truth: _Hypothesis
+    kind: BagKind
     draws: TokenDraws
     common: np.ndarray
 
@@ -64,7 +57,7 @@ def _steps(task: Task) -> int:
 
 
 def _drawn(task: Task, total: int) -> Iterator[_KindBags]:
-    """Bags of every length and hypothesis, about `total` per replicate in all."""
+    """Bags of every kind, about `total` per replicate in all."""
     steps = _steps(task)
     total = max(1, total // max(1, steps // (1 << 12)))  # sums over many signal tokens fluctuate little: fewer bags
     for kind in task.kinds:
@@ -72,22 +65,21 @@ def _drawn(task: Task, total: int) -> Iterator[_KindBags]:
         draws = token_draws(kind.length, kind.sparsity, count, every_token=task.correlation > 0 or steps > 0)
         rng = np.random.default_rng([20251117, kind.length, kind.sparsity, count])
         common = rng.standard_normal((REPLICATES, count)) if task.correlation else np.zeros((1, 1))
-        truth = _Hypothesis(kind.sparsity, kind.strength, kind.probability)
-        yield _KindBags(kind.length, truth, draws, common)
+        yield _KindBags(kind, draws, common)
 
 
-def _hypotheses(task: Task, length: int) -> list[_Hypothesis]:
-    """What a bag of that length may be, with probabilities that sum to 1."""
+def _hypotheses(task: Task, length: int) -> list[BagKind]:
+    """The kinds that a bag of that length may be of, with probabilities that sum to 1."""
     mine = [kind for kind in task.kinds if kind.length == length]
     whole = sum(kind.probability for kind in mine)
-    return [_Hypothesis(kind.sparsity, kind.strength, kind.probability / whole) for kind in mine]
+    return [kind._replace(probability=kind.probability / whole) for kind in mine]
 
 
 class _Posterior:
     """log LR_h of drawn bags with signal `shift` in their first tokens, and the posterior weight of their first token."""
 
     def __init__(self, task: Task, bags: _KindBags, root_m: float, shift: float):
-        rho, L = task.correlation, bags.length
+        rho, L = task.correlation, bags.kind.length
         self.own, self.c = (1.0 - rho) ** 0.5, rho / (1.0 - rho + rho * L)
         self.bags, self.root_m, self.rest = bags, root_m, 1.0 - rho
         self.signal = bags.draws.signals.tokens + shift / self.own
@@ -97,7 +89,7 @@ class _Posterior:
             total = self.own * (self.signal.sum(-1) + bags.draws.others.tokens.sum(-1)) + L * shared
         self.offset = shared - self.c * total
 
-    def of(self, h: _Hypothesis) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, h: BagKind) -> tuple[np.ndarray, np.ndarray]:
         """log LR_h, and P_h(the first signal token is among the R_h)."""
         u = h.strength * self.root_m
         R, root = h.sparsity, u / self.rest * self.own
@@ -147,9 +139,9 @@ class DifferingBags(Channel):
         overlap = np.zeros(REPLICATES)
         labels = _label_shares(self.task)
         for bags in _drawn(self.task, total):
-            R, theta, _ = bags.truth
+            length, R, theta, chance = bags.kind
             posterior = _Posterior(self.task, bags, root_m, theta * root_m)
-            options = _hypotheses(self.task, bags.length)
+            options = _hypotheses(self.task, length)
             ratios, firsts = zip(*(posterior.of(h) for h in options))
             log_prior = np.log([h.probability for h in options])
             joint = np.stack([lp + ratio for lp, ratio in zip(log_prior, ratios)])
@@ -163,20 +155,17 @@ class DifferingBags(Channel):
                 weight = np.exp(joint + np.log(share) - top)
                 rest = np.exp(absent - top)
                 mean = (weight * gain).sum(0) / (weight.sum(0) + rest)
-                overlap += probability * share * bags.truth.probability * scale * mean.mean(-1)
+                overlap += probability * share * chance * scale * mean.mean(-1)
         return overlap
 
 
-@kept_with_draws(8)
-def differing_channel(task: Task) -> DifferingBags:
-    """The channel of a task whose bags differ; made once."""
-    return DifferingBags(task)
+differing_channel = kept_with_draws(8)(DifferingBags)
 
 
 def _log_evidence(task: Task, bags: _KindBags, root_m: float, shift: float) -> np.ndarray:
     """log A of drawn bags with signal `shift` (0: none), (replicates, bags)."""
     posterior = _Posterior(task, bags, root_m, shift)
-    parts = [np.log(h.probability) + posterior.of(h)[0] for h in _hypotheses(task, bags.length)]
+    parts = [np.log(h.probability) + posterior.of(h)[0] for h in _hypotheses(task, bags.kind.length)]
     return np.logaddexp.reduce(np.stack(parts), axis=0)
 
 
@@ -189,12 +178,12 @@ def differing_bayes_error(task: Task, root_m: float, bags: int = POINTS) -> tupl
     trivial = min(pi, 1 - pi)
     each = np.zeros(REPLICATES)
     for some in _drawn(task, bags):
-        for shift in (0.0, some.truth.strength * root_m):
+        for shift in (0.0, some.kind.strength * root_m):
             log_a = _log_evidence(task, some, root_m, shift)
             clear = np.log1p(-contaminated)
             negative = np.log1p(-pi) + (np.logaddexp(clear, np.log(contaminated) + log_a) if contaminated else clear)
             error = np.exp(np.minimum(np.log(pi) + log_a, negative) - np.logaddexp(0.0, log_a))
-            each += some.truth.probability * error.mean(-1)
+            each += some.kind.probability * error.mean(-1)
     return float(min(each.mean(), trivial)), standard_error(each)
 
 
@@ -203,9 +192,9 @@ def differing_log_ratios(task: Task, root_m: float, bags: int) -> tuple[np.ndarr
     check_known(task)
     positive, negative = [], []
     for some in _drawn(task, 2 * bags):
-        count = max(1, round(some.truth.probability * bags))
+        count = max(1, round(some.kind.probability * bags))
         contaminated = round(task.contamination * count)
-        signal = _log_evidence(task, some, root_m, some.truth.strength * root_m)
+        signal = _log_evidence(task, some, root_m, some.kind.strength * root_m)
         noise = _log_evidence(task, some, root_m, 0.0)
         positive.append(signal[:, :count])
         negative += [noise[:, : count - contaminated], signal[:, count : count + contaminated]]

@@ -122,12 +122,11 @@ class EndSearch:
             end = first_end(equations, self.start)
         self.ends[index] = end
         at, sharpness = end.at, float(equations.compiled[2])
-        rest = (self.task.mean_strength, self.task.prevalence, self.task.correlation, self.task.contamination)
         gram = at.S + np.outer(at.m, at.m)
         draws = jax.tree_util.tree_map(jnp.asarray, fresh)
 
         def measured(bias: float) -> Any:
-            here = TrainedDirections(*map(jnp.asarray, (at.m, gram, bias, *rest)))
+            here = TrainedDirections(*map(jnp.asarray, TrainedDirections.of(self.task, at.m, gram, bias)))
             return _error_and_slopes(problem.score, problem.split, here, sharpness, draws)
 
         best, _ = best_bias(lambda bias: measured(bias)[0], float(at.bias), equations.left_out_scores(end)[0])

@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 
 from ..._core.arrays import ROUNDING
 from ...laws.coloured import ColouredLaw, whitened_law
-from ...laws.error_measures import ScoreLaw, fresh_measures, trained_measures
+from ...laws.error_measures import ScoreLaw, fresh_measures, measures
 from ...laws.populations import Population
 from .newton import at_rest
 from .prox_averages import ScoreNodes, blocks_of
@@ -181,11 +181,9 @@ class ColouredReadout(ReadoutProblem):
         population = self.law.at(points)[0]
         rows = np.broadcast_to(x, (population.replicates, 5))
         m_a, m_x, log_nu, b, log_V = rows.T
-        V = np.exp(log_V)
-        steps = [V[:, None] * columns.kappa**2 for _, _, columns in population.classes()]
-        positive, negative = zip(_score_laws(rows, population), steps)
-        values = trained_measures(self.loss, positive, negative, population.prevalence)
-        values |= {"m_a": m_a, "m_x": m_x, "deviation": np.exp(log_nu), "V": V, "bias": b, "train_loss": train_loss}
+        values = measures(self.loss, rows, population, _score_laws(rows, population))
+        deviation, V = np.exp(log_nu), np.exp(log_V)
+        values |= {"m_a": m_a, "m_x": m_x, "deviation": deviation, "V": V, "bias": b, "train_loss": train_loss}
         norms = [self._norm(row) for row in rows] if x.ndim > 1 else [self._norm(x)] * len(rows)
         values["norm_w"] = np.array(norms)
         return values | {"cosine_w": m_x / values["norm_w"]}

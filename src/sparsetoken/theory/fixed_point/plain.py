@@ -181,7 +181,7 @@ class PlainReadout(ReadoutProblem):
 
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         population, gamma = self.law.at(points)[0], self.law.parameters.get("cosine")
-        values = measures(self.loss, x, population)
+        values = measures(self.loss, x, population, score_laws(x, population))
         rows = np.broadcast_to(x, (population.replicates, 5))
         values |= geometry(rows, gamma) | {"V": np.exp(rows[:, 4])}
         mistakes = np.where(np.isinf(values["V"]), 0.0, values["train_error"])  # an interpolator makes none
