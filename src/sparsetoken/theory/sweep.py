@@ -83,23 +83,21 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
         # The field with the most values makes the better axis; among equals the first.
         x = max(numeric, key=lambda name: len({row[name] for row in self}))
         others = [name for name in self.over if name != x]
+        lines: dict[str, dict[tuple[str, ...], list[tuple[float, float]]]] = {}
+        for row in self:
+            points = lines.setdefault(row["model"], {}).setdefault(tuple(str(row[name]) for name in others), [])
+            if not row["failure"]:
+                points.append((row[x], row["test_error"]))
         ax = axes_for(ax)
-        models = list(dict.fromkeys(row["model"] for row in self))
-        lines = list(dict.fromkeys(tuple(str(row[name]) for name in others) for row in self))
-        for (place, model), (k, line) in product(enumerate(models), enumerate(lines)):
-            line_rows = [
-                r for r in self if (r["model"], *(str(r[n]) for n in others)) == (model, *line) and not r["failure"]
-            ]
-            line_rows.sort(key=lambda row: row[x])
-            line_label = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
-            # Shades tell the lines of one model apart once the four styles are used up.
-            shade = {
-                "linestyle": ("-", "--", ":", "-.")[k % 4],
-                "alpha": 1.0 / (1 + k // 4),
-                "color": colour(model, place),
-            }
-            xs, errors = zip(*((row[x], row["test_error"]) for row in line_rows)) if line_rows else ((), ())
-            ax.plot(xs, errors, marker="o", markersize=3, label=line_label, **shade)
+        for place, (model, of_model) in enumerate(lines.items()):
+            for k, (line, points) in enumerate(of_model.items()):
+                name = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
+                # Shades tell the lines of one model apart once the four styles are used up.
+                style, shade = ("-", "--", ":", "-.")[k % 4], 1.0 / (1 + k // 4)
+                xs, errors = np.reshape(sorted(points), (-1, 2)).T
+                ax.plot(
+                    xs, errors, style, marker="o", markersize=3, alpha=shade, color=colour(model, place), label=name
+                )
         values = [row[x] for row in self]
         if min(values) > 0 and max(values) / min(values) > 50:
             ax.set_xscale("log")
