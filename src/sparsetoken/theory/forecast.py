@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core.validation import whole_number
 from ..classifiers import Classifier, check_model, classifier, has_query
@@ -16,7 +16,7 @@ from ..laws.draws import kept_with_draws
 from ..laws.heads import heads_law
 from ..laws.law import Law, law_of_model
 from ..laws.signals import Signals
-from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
+from ..results import NOT_PLAIN, ClassifierResult, cosine_of
 from ..task import Task, Tokens
 from ..training import Training
 from .accuracy import Accuracy
@@ -186,29 +186,26 @@ def forecast(
         return _forecast_at(training, model, d, accuracy, partial(averaged_measures, task, training, model, d))
     if not chosen.trainable:
         return _bayes_forecast(task, training.alpha0 + training.alpha1, accuracy)
-    setting = _setting(task, training, chosen, tokens)
-    steps, alpha = setting.steps, readout_alpha(training, model)
+    (law, steps), alpha = _law_and_steps(task, training, chosen, tokens), readout_alpha(training, model)
     wanted = Accuracy() if accuracy is None else Accuracy.of(accuracy)
     aim, strict = wanted.test_error, wanted.strict
-    result = erm(
-        setting.law, alpha, training.ridge, training.loss, accuracy=aim, warm_start=wanted.warm_start, strict=strict
-    )
+    result = erm(law, alpha, training.ridge, training.loss, accuracy=aim, warm_start=wanted.warm_start, strict=strict)
     sharpness = math.nan if steps is None else steps.sharpness
     record: dict[str, Any] = {}
     if test is not None:
         if steps is not None:
             test.check_query(steps.norm["q"])
-        test_law = setting.law.elsewhere(test.bags, test.sharpness)
+        test_law = law.elsewhere(test.bags, test.sharpness)
         result = result.on(test_law, test.bias_shift, accuracy=aim, strict=strict)
         record = test.record(task, sharpness)
     errors, threshold = dict(result.errors), math.nan
     if with_capacity is not False:
-        separability = capacity(setting.law)
+        separability = capacity(law)
         threshold, errors["capacity"] = separability.alpha, separability.standard_error
     return Forecast(
         model=model,
         **{name: getattr(result, name) for name in (*READOUT_MEASURES, "m_q", "m_u", "nu", "residual")},
-        **setting.directions(result),
+        **_directions(result, steps),
         sharpness=sharpness,
         steps=steps,
         alpha=alpha,
@@ -270,64 +267,43 @@ def _checked_tokens(tokens: Tokens | None, chosen: Classifier) -> Tokens:
     return tokens
 
 
-class _Setting(NamedTuple):
-    """What one kind of classifier brings to a forecast."""
-
-    law: Any
-    steps: Any  # limits after the two gradient steps; None without a query
-    directions: Callable[[Any], dict[str, Any]]  # `overlap` and `cosine` of a result
-
-
-def _setting(task: Task, training: Training, chosen: Classifier, tokens: Tokens) -> _Setting:
+def _law_and_steps(task: Task, training: Training, chosen: Classifier, tokens: Tokens) -> tuple[Any, Any]:
+    """A classifier's law, and the limits after the two gradient steps behind its queries (None without a query)."""
     if chosen.heads is not None:
-        return _several_heads(task, training, chosen.heads, tokens.signals)
-    if tokens.covariance is not None:
-        return _in_coloured_noise(task, training, chosen, tokens)
-    law, steps = law_of(task, training, chosen.name)
-    return _Setting(law, steps, lambda result: directions_of_readout(result.m_q, result.m_u, result.norm_w, steps))
-
-
-def _in_coloured_noise(task: Task, training: Training, chosen: Classifier, tokens: Tokens) -> _Setting:
+        # Each head's query comes from a separate share of D0; off the signals the queries are orthogonal.
+        heads, part = chosen.heads, training.but(alpha0=training.alpha0 / chosen.heads)
+        if tokens.signals is None:
+            steps: Any = alignment(task, part)
+            return heads_law(task, [steps.query_cosine] * heads, [steps.sharpness] * heads), steps
+        signals = Signals.of(tokens.signals)
+        steps = signals_alignment(task, part, signals)
+        return steps.law(task, signals, heads), steps
+    if tokens.covariance is None:
+        return law_of(task, training, chosen.name)
     spectrum = spectrum_of(tokens.covariance, tokens.signal)
     if chosen.has_query:
         steps = coloured_alignment(task, training, spectrum)
-        query, beta = steps.query, training.beta
+        return coloured_law(task, spectrum, steps.query, training.beta, chosen.weighting), steps
+    query = Query(spectrum.direction, spectrum.signal * 0.0 + 1.0)  # any: at beta = 0 tokens are averaged
+    return coloured_law(task, spectrum, query, 0.0, chosen.weighting), None
+
+
+def _directions(result: ErmResult | HeadsResult | ColouredResult, steps: Any) -> dict[str, Any]:
+    """`overlap` and `cosine` of the readout under "w" and of the query under "q", of several heads "q1" and so on; with several
+    signals, those with signal j under "w:j" and "q1:j"."""
+    if isinstance(result, HeadsResult):
+        queries = [f"q{h + 1}" for h in range(result.law.heads)]
+        along = result.signal_overlap.sum(0) / len(queries) ** 0.5
     else:
-        # At beta = 0 tokens are averaged, whatever the query.
-        steps, beta = None, 0.0
-        query = Query(spectrum.direction, spectrum.signal * 0.0 + 1.0)
-
-    def directions(result: Any) -> dict[str, Any]:
-        names = ("w", "q") if chosen.has_query else ("w",)
-        return {field: {name: getattr(result, field)[name] for name in names} for field in ("overlap", "cosine")}
-
-    return _Setting(coloured_law(task, spectrum, query, beta, chosen.weighting), steps, directions)
-
-
-def _several_heads(task: Task, training: Training, heads: int, signals: Any) -> _Setting:
-    """Each head's query comes from a separate share of D0; off the signals the queries are orthogonal."""
-    part = training.but(alpha0=training.alpha0 / heads)
-    several = None if signals is None else Signals.of(signals)
-    if several is None:
-        steps: Any = alignment(task, part)
-        law, places = heads_law(task, [steps.query_cosine] * heads, [steps.sharpness] * heads), [""]
-    else:
-        steps = signals_alignment(task, part, several)
-        law, places = steps.law(task, several, heads), [f":{j + 1}" for j in range(len(several))]
-
-    def directions(result: HeadsResult) -> dict[str, Any]:
-        if several is None:
-            overlap, cosine = dict(result.overlap), dict(result.cosine)
-        else:
-            along = result.signal_overlap.sum(0) / heads**0.5
-            overlap = {f"w{place}": float(v) for place, v in zip(places, along)}
-            cosine = {name: value / result.norm_w for name, value in overlap.items()}
-        for h in range(heads):
-            overlap |= {f"q{h + 1}{place}": steps.overlap[f"q{place}"] for place in places}
-            cosine |= {f"q{h + 1}{place}": steps.cosine[f"q{place}"] for place in places}
-        return {"overlap": overlap, "cosine": cosine}
-
-    return _Setting(law, steps, directions)
+        queries, along = ["q"], [result.overlap["w"]]
+    places = [""] if steps is None else [name[1:] for name in steps.overlap if name.startswith("q")]
+    overlap = {f"w{place}": float(value) for place, value in zip(places, along, strict=True)}
+    cosine = {name: cosine_of(value, result.norm_w) for name, value in overlap.items()}
+    if steps is not None:
+        for query in queries:
+            overlap |= {f"{query}{place}": steps.overlap[f"q{place}"] for place in places}
+            cosine |= {f"{query}{place}": steps.cosine[f"q{place}"] for place in places}
+    return {"overlap": overlap, "cosine": cosine}
 
 
 def _bayes_forecast(task: Task, alpha: float, accuracy: float | Accuracy | None) -> Forecast:
