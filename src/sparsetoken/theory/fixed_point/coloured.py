@@ -170,9 +170,8 @@ class ColouredReadout(ReadoutProblem):
 
     def guess(self, points: int, ridge: float) -> np.ndarray:
         nodes, eigenvalues = self.law.at(points)[1], self.spectrum[0]
-        weight = nodes.weight / len(nodes.weight)
-        b, curvature, square = at_rest(self.loss, float(weight[nodes.y > 0].sum()))
-        kappa2 = float((weight * nodes.kappa**2).sum())
+        b, curvature, square = at_rest(self.loss, nodes.y, nodes.weight)
+        kappa2 = float((nodes.weight * nodes.kappa**2).sum(1).mean())
         ratio = eigenvalues / (ridge + curvature * kappa2 * eigenvalues)
         V, nu2 = ratio.sum() / self.samples, kappa2 * square * (ratio**2).sum() / self.samples
         return np.array([0.0, 0.0, 0.5 * np.log(nu2), b, np.log(V)])
@@ -212,14 +211,9 @@ class ColouredReadout(ReadoutProblem):
 
     def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ColouredResult:
         query = self.law.query
-        return ColouredResult(
-            overlap={"w": values["m_x"], "q": query.overlap},
-            cosine={"w": values.pop("cosine_w"), "q": query.overlap / query.norm},
-            **values,
-            sharpness=self.law.sharpness,
-            errors=errors,
-            **common,
-        )
+        common["overlap"] = {"w": values["m_x"], "q": query.overlap}
+        common["cosine"]["q"] = query.overlap / query.norm
+        return ColouredResult(**values, sharpness=self.law.sharpness, errors=errors, **common)
 
     def check_elsewhere(self, law: ColouredLaw) -> None:
         here = self.law

@@ -209,7 +209,7 @@ class HeadsReadout(ReadoutProblem):
 
     def guess(self, points: int, ridge: float) -> np.ndarray:
         nodes = self.law.at(points)
-        b, curvature, square = at_rest(self.loss, float(nodes.weight[nodes.y > 0].sum() / len(nodes.y)))
+        b, curvature, square = at_rest(self.loss, nodes.y, nodes.weight)
         mean_K = np.einsum("bn,bnij->ij", nodes.weight, nodes.K) / len(nodes.K)
         V = np.linalg.inv(ridge * np.eye(self.law.heads) + curvature * mean_K) / self.alpha
         return self.equations.pack(b, V, self.alpha * square * V @ mean_K @ V)
@@ -233,10 +233,7 @@ class HeadsReadout(ReadoutProblem):
         flat: dict[str, float] = {}
         for name, error in errors.items():
             flat |= {name: error} if np.ndim(error) == 0 else entries(name, error)
-        directions: dict[str, Any] = {
-            name: {"w": values.pop(f"{name}_w")} for name in ("overlap", "cosine") if f"{name}_w" in values
-        }
-        return HeadsResult(**values, **directions, errors=flat, **common)
+        return HeadsResult(**values, errors=flat, **common)
 
     def check_elsewhere(self, law: HeadsLaw) -> None:
         if not isinstance(law, HeadsLaw) or law.heads != self.law.heads:

@@ -100,8 +100,10 @@ def _direction(at: Iterate, longest: np.ndarray) -> np.ndarray | None:
     return step / max(1.0, np.max(np.abs(step) / longest))
 
 
-def at_rest(loss: Loss, positive: float) -> tuple[float, float, float]:
-    """The bias of a readout without weights, given the share of positive labels, and the averages of l'' and l'^2 there."""
+def at_rest(loss: Loss, labels: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+    """The bias of a readout without weights on nodes with these labels and weights (replicates, nodes), and the averages of
+    l'' and l'^2 there."""
+    positive = float(weight[labels > 0].sum() / len(weight))
     y, share = np.array([1.0, -1.0]), np.array([positive, 1.0 - positive])
     b = float(balancing_bias(loss, np.zeros(2), y, share))
     places = np.full(2, b)

@@ -154,9 +154,8 @@ class PlainReadout(ReadoutProblem):
 
     def guess(self, points: int, ridge: float) -> np.ndarray:
         nodes = self.law.at(points)[1]
-        weight, alpha = nodes.weight / len(nodes.weight), self.alpha / self.law.dimension_factor
-        b, curvature, square = at_rest(self.loss, float(weight[nodes.y > 0].sum()))
-        kappa2 = float((weight * nodes.kappa**2).sum())
+        alpha, kappa2 = self.alpha / self.law.dimension_factor, float((nodes.weight * nodes.kappa**2).sum(1).mean())
+        b, curvature, square = at_rest(self.loss, nodes.y, nodes.weight)
         V = 1.0 / (alpha * (ridge + kappa2 * curvature))
         return np.array([0.0, 0.0, 0.5 * np.log(alpha * V**2 * kappa2 * square), b, np.log(V)])
 
@@ -188,12 +187,9 @@ class PlainReadout(ReadoutProblem):
         return values | {"train_error": mistakes, "train_loss": train_loss}
 
     def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ErmResult:
-        directions: dict[str, Any] = {
-            name: {"w": values.pop(f"{name}_w")} if f"{name}_w" in values else {} for name in ("overlap", "cosine")
-        }
         if "sharpness" in self.law.parameters:
-            directions["cosine"]["q"] = self.law.parameters["cosine"]
-        return ErmResult(**values, **directions, sharpness=self.law.sharpness, errors=errors, **common)
+            common["cosine"]["q"] = self.law.parameters["cosine"]
+        return ErmResult(**values, sharpness=self.law.sharpness, errors=errors, **common)
 
     def check_elsewhere(self, law: Law) -> None:
         if not isinstance(law, Law):

@@ -200,7 +200,8 @@ class ReadoutProblem(ABC):
 
     @abstractmethod
     def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> Any:
-        """The public result from values and standard errors by name, and what all results have in common."""
+        """The public result from values and standard errors by name, and what all results have in common: `overlap` and
+        `cosine` have "w" there."""
 
     @abstractmethod
     def check_elsewhere(self, law: Any) -> None:
@@ -237,7 +238,10 @@ class ReadoutProblem(ABC):
                 accuracy.missed(error, f"at {points} draws per replicate ({self.setting})")
                 break
             points = finer
-        common = {
+        common: dict[str, Any] = {
+            name: {"w": values.pop(f"{name}_w")} for name in ("overlap", "cosine") if f"{name}_w" in values
+        }
+        common |= {
             "model": law.name,
             "standard_error": errors.pop("test_error"),
             "residual": solved.residual,
