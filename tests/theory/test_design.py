@@ -61,3 +61,5 @@ def test_a_designed_end_is_better_than_a_usual_one():
     assert found.end.best_bias_error < usual.best_bias_error - 3 * usual.errors["best_bias_error"]
     assert found.excess == pytest.approx(found.end.refitted_error - found.bayes_error) and found.excess > 0
     assert set(found.decay) == {"w"} and found.evaluations <= 10 and "above the Bayes limit" in repr(found)
+    row = found.frame().iloc[0]
+    assert row["decay_w"] == found.decay["w"] and row["excess"] == found.excess and found.plot().lines

@@ -8,7 +8,7 @@ of the test error at the best bias for the end's directions, where its derivativ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from ...bag_models import BagModel, get_bag_model
 from ...laws.bag_model_measures import FreshDraws, TrainedDirections, limiting_test_error
 from ...laws.error_measures import best_bias
 from ...losses import Loss
-from ...plotting.show import Shown
+from ...results import NOT_PLAIN, Result
 from ...schedules import FIRST_DECAY
 from ...task import Task
 from ...trajectories import JointEnd
@@ -37,7 +37,7 @@ from .statics_equations import EndEquations, EndPoint, packed, unpacked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EndDesign(Shown):
+class EndDesign(Result):
     """The best end of joint training found.
 
     Attributes
@@ -53,23 +53,19 @@ class EndDesign(Shown):
     """
 
     decay: Mapping[str, float]
-    model: BagModel
-    end: JointEnd
+    model: BagModel = field(metadata=NOT_PLAIN)
+    end: JointEnd = field(metadata=NOT_PLAIN)
     bayes_error: float
     excess: float
     evaluations: int
 
-    def summary(self) -> str:
-        """One sentence: what is reached, with which decay, and how far from the Bayes limit."""
+    def _words(self) -> str:
         decay = ", ".join(f"{name} {value:.3g}" for name, value in self.decay.items())
         error = with_error(self.end.refitted_error, self.end.errors["refitted_error"])
         return (
             f"{self.model.name}: test error {error} with the refitted bias at decay {decay}, {self.excess:.4f} above the "
             f"Bayes limit {self.bayes_error:.4f}"
         )
-
-    def __repr__(self) -> str:
-        return f"EndDesign({self.summary()})"
 
 
 @partial(jax.jit, static_argnames=("score", "split"))
