@@ -97,7 +97,7 @@ class Spectrum:
         shrinkage : float, optional
             rho, from 0 (the sample covariance) to 1; estimated when not given.
         """
-        from sklearn.covariance import ledoit_wolf_shrinkage
+        from sklearn.covariance import ledoit_wolf_shrinkage, shrunk_covariance
 
         tokens = getattr(bags, "tokens", bags)
         if isinstance(tokens, list | tuple):
@@ -107,10 +107,8 @@ class Spectrum:
         if x.ndim != 2 or len(x) < 3:
             raise ValueError(f"bags must hold at least three tokens of several features, got shape {x.shape}")
         x = x - x.mean(axis=0)
-        sample = x.T @ x / len(x)
-        mean = np.trace(sample) / len(sample)
         rho = ledoit_wolf_shrinkage(x, True) if shrinkage is None else real_number("shrinkage", shrinkage, 0.0, 1.0)
-        return cls.of((1.0 - rho) * sample + rho * mean * np.eye(len(sample)), signal)
+        return cls.of(shrunk_covariance(x.T @ x / len(x), rho), signal)
 
     def query(self, direction: Any) -> Query:
         """The weights of a query given as a vector with its length, in the coordinates that the signal was given in."""
