@@ -27,8 +27,7 @@ from scipy.optimize import brentq
 
 from ..._core.arrays import ROUNDING
 from ...laws.coloured import ColouredLaw, whitened_law
-from ...laws.error_measures import ScoreLaw, fresh_measures, measures
-from ...laws.populations import Population
+from ...laws.error_measures import ScoreLaw, measures
 from .newton import at_rest
 from .prox_averages import ScoreNodes, blocks_of
 from .refinement import ReadoutProblem, ReadoutResult
@@ -180,7 +179,7 @@ class ColouredReadout(ReadoutProblem):
         population = self.law.at(points)[0]
         rows = np.broadcast_to(x, (population.replicates, 5))
         m_a, m_x, log_nu, b, log_V = rows.T
-        values = measures(self.loss, rows, population, _score_laws(rows, population))
+        values = measures(self.loss, rows, population, self.scores_on(self.law, points, x))
         deviation, V = np.exp(log_nu), np.exp(log_V)
         values |= {"m_a": m_a, "m_x": m_x, "deviation": deviation, "V": V, "bias": b, "train_loss": train_loss}
         norms = [self._norm(row) for row in rows] if x.ndim > 1 else [self._norm(x)] * len(rows)
@@ -220,18 +219,14 @@ class ColouredReadout(ReadoutProblem):
         if not isinstance(law, ColouredLaw) or law.spectrum is not here.spectrum or law.query is not here.query:
             raise ValueError("law must have the training's spectrum and query (the same objects), or be a task")
 
-    def fresh_on(self, law: ColouredLaw, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
+    def scores_on(self, law: ColouredLaw, points: int, x: np.ndarray, shift: float = 0.0) -> tuple[ScoreLaw, ScoreLaw]:
         population = law.at(points)[0]
-        rows = np.array(np.broadcast_to(x, (population.replicates, 5)))
-        rows[:, 3] += shift
-        positive, negative = _score_laws(rows, population)
-        return fresh_measures(positive, negative, law.prevalence)
+        m_a, m_x, log_nu, b, _ = np.broadcast_to(x, (population.replicates, 5)).T[..., None]
+        positive, negative = (
+            ScoreLaw(m_a * c.T + m_x * c.S + b + shift, np.exp(log_nu) * c.kappa, c.weight)
+            for c in (population.positive, population.negative)
+        )
+        return positive, negative
 
 
 ColouredResult.problem = ColouredReadout
-
-
-def _score_laws(rows: np.ndarray, population: Population) -> list[ScoreLaw]:
-    """The law of the score of each replicate's readout, in the positive and in the negative class."""
-    m_a, m_x, log_nu, b, _ = rows.T[..., None]
-    return [ScoreLaw(m_a * c.T + m_x * c.S + b, np.exp(log_nu) * c.kappa, c.weight) for _, _, c in population.classes()]

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._core.devices import in_double_precision
-from ...laws.error_measures import fresh_measures, trained_measures
+from ...laws.error_measures import ScoreLaw, trained_measures
 from ...laws.heads import HeadsLaw, head_scores
 from ...results import entries
 from .newton import at_rest
@@ -218,8 +218,7 @@ class HeadsReadout(ReadoutProblem):
         law, nodes = self.law, self.law.at(points)
         m_T, m_S, b, Q, V = _readouts(self.equations, x, len(train_loss))
         step = np.einsum("bnij,bij->bn", nodes.K, V)
-        laws = head_scores(nodes, m_T, m_S, b, Q + m_S @ m_S.transpose(0, 2, 1))
-        positive, negative = zip(laws, np.split(step, 2, axis=1))
+        positive, negative = zip(self.scores_on(law, points, x), np.split(step, 2, axis=1))
         values = trained_measures(self.loss, positive, negative, law.prevalence)
         values |= {"m_T": m_T, "m_S": m_S, "V": V, "Q": Q, "bias": b, "train_loss": train_loss}
         values["norm_w"] = np.sqrt((m_T**2).sum((1, 2)) + (m_S**2).sum((1, 2)) + np.trace(Q, axis1=1, axis2=2))
@@ -243,14 +242,14 @@ class HeadsReadout(ReadoutProblem):
         if len(law.queries.T) != len(basis) or lost > SAME:
             raise ValueError("law must have queries and signals in the space of the training's")
 
-    def fresh_on(self, law: HeadsLaw, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
+    def scores_on(self, law: HeadsLaw, points: int, x: np.ndarray, shift: float = 0.0) -> tuple[ScoreLaw, ScoreLaw]:
         nodes = law.at(points)
         m_T, m_S, b, Q, _ = _readouts(self.equations, x, len(nodes.y))
         W = m_T @ self.law.query_space.T + m_S @ self.law.signal_space.T
         seen = W @ law.query_space
         spread = Q + W @ W.transpose(0, 2, 1) - seen @ seen.transpose(0, 2, 1)
         positive, negative = head_scores(nodes, seen, W @ law.signal_space, b + shift, spread)
-        return fresh_measures(positive, negative, law.prevalence)
+        return positive, negative
 
 
 HeadsResult.problem = HeadsReadout

@@ -18,7 +18,7 @@ import numpy as np
 from ..._core.arrays import namespace
 from ..._core.averages import standard_error
 from ..._core.validation import rejection
-from ...laws.error_measures import fresh_measures, measures, score_law, score_laws
+from ...laws.error_measures import ScoreLaw, fresh_measures, measures, score_law, score_laws
 from ...laws.law import Law
 from ...laws.populations import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
@@ -180,7 +180,7 @@ class PlainReadout(ReadoutProblem):
 
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         population, gamma = self.law.at(points)[0], self.law.parameters.get("cosine")
-        values = measures(self.loss, x, population, score_laws(x, population))
+        values = measures(self.loss, x, population, self.scores_on(self.law, points, x))
         rows = np.broadcast_to(x, (population.replicates, 5))
         values |= geometry(rows, gamma) | {"V": np.exp(rows[:, 4])}
         mistakes = np.where(np.isinf(values["V"]), 0.0, values["train_error"])  # an interpolator makes none
@@ -196,9 +196,8 @@ class PlainReadout(ReadoutProblem):
             raise rejection("law", law, "a Law or a Task")
         check_same_geometry(self.law, law)
 
-    def fresh_on(self, law: Law, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
-        population = law.at(points)[0]
-        return fresh_measures(*score_laws(shifted(x, shift), population), population.prevalence)
+    def scores_on(self, law: Law, points: int, x: np.ndarray, shift: float = 0.0) -> tuple[ScoreLaw, ScoreLaw]:
+        return score_laws(shifted(x, shift), law.at(points)[0])
 
 
 ErmResult.problem = PlainReadout

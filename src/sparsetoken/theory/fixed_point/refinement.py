@@ -16,7 +16,7 @@ from ..._core.averages import standard_error
 from ..._core.devices import double_precision
 from ..._core.validation import real_number
 from ...jax_losses import traceable
-from ...laws.error_measures import mean_and_scatter
+from ...laws.error_measures import ScoreLaw, fresh_measures, mean_and_scatter
 from ...laws.law import SampledLaw
 from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
@@ -113,13 +113,16 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         wanted = Accuracy(accuracy, strict)
         problem = type(self).problem(self.law, self.alpha, self.ridge, self.loss)
-        test_law = self.law.elsewhere(law) if isinstance(law, Task) else law
+        test_law: Any = self.law.elsewhere(law) if isinstance(law, Task) else law
         problem.check_elsewhere(test_law)
         result, points = self, max(self.points, test_law.first_points) if test_law.refinable else 0
         while True:
+            scores = (
+                problem.scores_on(test_law, points, x, shift) for x in (result.fixed_point, result.own_fixed_points)
+            )
             common, per_replicate = (
-                {name: mean_and_scatter(v) for name, v in problem.fresh_on(test_law, points, x, shift).items()}
-                for x in (result.fixed_point, result.own_fixed_points)
+                {name: mean_and_scatter(v) for name, v in fresh_measures(*laws, test_law.prevalence).items()}
+                for laws in scores
             )
             error, law_error = per_replicate["test_error"][1], common["test_error"][1]
             shortfall = wanted.shortfall(error)
@@ -208,8 +211,9 @@ class ReadoutProblem(ABC):
         """Raise ValueError unless a readout trained on this law can be tested on that one: its coordinates mean the same."""
 
     @abstractmethod
-    def fresh_on(self, law: Any, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
-        """Measures of the readout x, its bias moved by `shift`, on fresh bags of another law, for each replicate."""
+    def scores_on(self, law: Any, points: int, x: np.ndarray, shift: float = 0.0) -> tuple[ScoreLaw, ScoreLaw]:
+        """The law of the readout's score on fresh bags of a law, of the positive class and of the negative one; x as in
+        `quantities`, its bias moved by `shift`."""
 
     def closed_form(self, points: int) -> FixedPoint | None:
         """The fixed point at a level of refinement, for a loss that needs no iteration."""
