@@ -8,7 +8,8 @@ from scipy.stats import ks_2samp
 
 from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, theory
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags
-from sparsetoken.simulation.two_steps import draw_two_steps
+from sparsetoken.simulation.samplers.reduced import DrawnProducts
+from sparsetoken.simulation.two_steps import take_steps
 from sparsetoken.theory.coloured_alignment import draw_steps
 
 D = 24
@@ -165,7 +166,8 @@ def test_drawn_steps_have_the_law_of_the_simulated_ones():
         bags = draw_bags(task, n0, seed, "0")
         share = float((bags.labels > 0).mean())
         rows.append(draw_steps(task, training, FEW, n0, share, rng))
-        simulated.append(draw_two_steps(bags, training, FEW.dimension, seed, FEW.direction, FEW.eigenvalues**0.5))
+        steps = take_steps(DrawnProducts(bags, seed, FEW.direction, FEW.eigenvalues**0.5), training)
+        simulated.append((steps.readout, steps.bias, steps.query))
     xi = FEW.direction
     for number in (
         lambda w, b, q: w @ xi,

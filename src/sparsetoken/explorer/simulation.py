@@ -11,7 +11,7 @@ from typing import Any
 from .._core.averages import mean_and_error
 from ..simulation.seeds import trial_seeds
 from ..simulation.simulate import simulate
-from ..simulation.two_steps import BLOCK_SAMPLES
+from ..simulation.samplers.reduced import BLOCK_BAGS
 from ..theory.forecast import readout_alpha
 from ..training import Training
 from .curves import at_total
@@ -82,7 +82,7 @@ def _numbers(state: State, model: str, samples: float) -> float:
     length = state.task.longest
     design = samples * state.d * (length if model == "vectorized" else 1)
     # Attention makes four arrays of a number per token of a block of samples.
-    tokens = 4 * min(samples, BLOCK_SAMPLES) * length if model == "attention" else 0.0
+    tokens = 4 * min(samples, BLOCK_BAGS) * length if model == "attention" else 0.0
     return max(design, tokens)
 
 

@@ -28,12 +28,12 @@ from .readout import FeatureMap, Measures, TrainedReadout, coloured_measures, co
 from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags
 from .samplers.implicit_bags import ImplicitBags
-from .samplers.reduced import draw_coloured_features, place_features
+from .samplers.reduced import DrawnProducts, draw_coloured_features, place_features
 from .samplers.tensor import draw_signal
 from .seeds import stream
 from .token_source import TokenSource
 from .trajectory import data_sets, descend, joint_schedule, random_start
-from .two_steps import SimulatedSteps, draw_two_steps, steps_on, summarise, two_steps
+from .two_steps import SimulatedSteps, steps_on, summarise, take_steps, two_steps
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -303,8 +303,7 @@ class ColouredTrial(Trial):
     def take_steps(self) -> None:
         self.training.require_steps("coloured noise without tokens")
         bags = draw_bags(self.task, self.n0, self.seed, "0")
-        w1, b1, q2 = draw_two_steps(bags, self.training, self.d, self.seed, self.signal, self.root)
-        self.steps = summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)
+        self.steps = take_steps(DrawnProducts(bags, self.seed, self.signal, self.root), self.training)
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
         y = draw_bags(self.task, self.n1, self.seed, "1").labels

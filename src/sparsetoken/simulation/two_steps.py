@@ -13,7 +13,6 @@ Eq. (3) of docs/theory.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,12 +23,9 @@ from ..task import Task
 from ..training import Training
 from .learn_directions import SecondMoments, draw_moments, moments_of
 from .samplers import TensorData
-from .samplers.drawn_bags import DrawnBags, check_size, draw_bags, sample_count
+from .samplers.drawn_bags import check_size, draw_bags, sample_count
 from .samplers.implicit_bags import ImplicitBags
-from .seeds import stream
-
-# Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.
-BLOCK_SAMPLES = 2**16
+from .samplers.reduced import DrawnProducts
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,8 +62,7 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
     bags, signal = draw_bags(task, n0, seed, "0"), np.eye(1, d)[0]
     if training.query_by != "steps":
         return _spectral_start(draw_moments(task, n0, d, seed, "0"), task.longest, training, bags.labels, signal)
-    w1, b1, q2 = draw_two_steps(bags, training, d, seed)
-    return summarise(w1, b1, q2, signal, n0, training.beta)
+    return take_steps(DrawnProducts(bags, seed, signal), training)
 
 
 def first_slopes(training: Training, y: np.ndarray) -> np.ndarray:
@@ -85,93 +80,49 @@ def second_bias(training: Training, c: np.ndarray, fields: np.ndarray, y: np.nda
     return float(balancing_bias(training.loss_function, fields, y, np.full(len(y), 1.0 / len(y))))
 
 
-def draw_two_steps(
-    bags: DrawnBags,
-    training: Training,
-    d: int,
-    seed: int,
-    signal: np.ndarray | None = None,
-    root: np.ndarray | float = 1.0,
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """(w1, b1, q2) of the two gradient steps on D0, in coordinates where xi is `signal`, by default the first axis.
+class TokenProducts:
+    """What the two steps need of the tokens of given bags: three products, asked for one after the other."""
 
-    O(n0 + d) numbers are drawn. In white noise, with zbar_i the mean noise of a bag, of size sqrt(k0_i),
-    k0 = rho + (1 - rho)/L, P = I - 11^T/L and w1hat = w1/||w1||:
+    def __init__(self, data: TensorData | ImplicitBags):
+        self.data, self.labels, self.signal, self.groups = data, data.labels, data.signal, data.bags.by_length()
 
-    - w1 needs sum_i c_i zbar_i only, a Gaussian vector g of size sqrt(sum_i c_i^2 k0_i);
-    - the fields <w1, zbar_i> given w1 are Gaussian, with their component along c_i sqrt(k0_i) pinned by g;
-    - e_i = P Z_i w1hat, Z_i the tokens' own noise, is standard Gaussian on the space orthogonal to 1, and independent of the
-      above. Only its component e1 along P v_i and its squared length matter: a normal and a chi-square number per sample;
-    - the rest of sum_i (h_i/L_i) Z_i^T P X_i w1 is Gaussian, orthogonal to w1, of size sqrt(sum_i h_i^2 |P X_i w1|^2/L_i^2).
+    def mean_pull(self, c: np.ndarray) -> np.ndarray:
+        """sum_i c_i xbar_i."""
+        weights = [np.repeat((c[which] / L)[:, None, None], L, axis=1) for which, L in self.groups]
+        return self.data.pull(weights)[:, 0]
 
-    In coloured noise Sigma^{1/2} z, in the eigenbasis of Sigma where `root` = sqrt(s_j), z enters through Sigma^{1/2} w1 only:
-    this replaces w1 everywhere except in the overlap with xi, and the query's part from z is multiplied by Sigma^{1/2}.
-    """
-    rng = stream(seed, "steps")
-    task, labels = bags.task, bags.labels
-    loss, n0 = training.loss_function, len(bags)
+    def mean_fields(self, w: np.ndarray) -> np.ndarray:
+        """<w, xbar_i>."""
+        self.fields = self.data.fields(w[:, None])
+        self.means = np.concatenate([part[..., 0].mean(axis=1) for part in self.fields])
+        return self.means
 
-    c = first_slopes(training, labels)
-    pulls = c * bags.mean_scale
-    norm_c = float(np.linalg.norm(pulls))
-    xi = np.eye(1, d)[0] if signal is None else signal
-    g = root * rng.standard_normal(d)
-    w1 = (-training.eta_w * norm_c / n0) * g
-    w1 -= training.eta_w / n0 * float(c @ bags.mean_shift) * xi
-    seen, overlap = root * w1, float(w1 @ xi)
-    norm_w = float(np.linalg.norm(seen))
-    if norm_w == 0.0:
-        return w1, second_bias(training, c, bags.mean_shift * overlap, labels), np.zeros(d)
-
-    c_hat = pulls / norm_c
-    noise = rng.standard_normal(n0)
-    noise -= c_hat * (c_hat @ noise)
-    field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise) + bags.mean_shift * overlap
-    b1 = second_bias(training, c, field, labels)
-    if task.longest == 1:  # one token has nothing to attend to
-        return w1, b1, np.zeros(d)
-    h = loss.slope(field + b1, labels) / bags.lengths
-
-    own_noise = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
-    scatter = [kind.strength * math.sqrt(kind.sparsity * (1.0 - kind.sparsity / kind.length)) for kind in task.kinds]
-    along_v, along_w, squares = 0.0, 0.0, 0.0
-    for first in range(0, n0, BLOCK_SAMPLES):
-        which = slice(first, min(first + BLOCK_SAMPLES, n0))
-        count, length = which.stop - first, bags.lengths[which]
-        e1 = rng.standard_normal(count) * (length > 1)
-        e_square = e1**2 + 2.0 * rng.standard_gamma(np.maximum(length - 2, 0) / 2.0)
-        spread = np.array(scatter)[bags.kind[which]] * bags.carries[which]  # theta |P v|
-        push = overlap * spread
-        hb, size = h[which], own_noise * norm_w
-        along_v += float(hb @ (spread * (push + size * e1)))
-        along_w += float(hb @ (push * e1 + size * e_square))
-        squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))
-
-    w_hat = seen / norm_w
-    bulk = rng.standard_normal(d)
-    bulk -= w_hat * float(w_hat @ bulk)
-    total = root * (own_noise * along_w * w_hat + own_noise * math.sqrt(squares) * bulk) + along_v * xi
-    return w1, b1, (-training.eta_q * training.beta / n0) * total
+    def centred_pull(self, h: np.ndarray) -> np.ndarray:
+        """sum_i (h_i/L_i) X_i^T P X_i w."""
+        weights = [
+            (h[which] / L)[:, None, None] * (part - self.means[which, None, None])
+            for (which, L), part in zip(self.groups, self.fields)
+        ]
+        return self.data.pull(weights)[:, 0]
 
 
 def steps_on(data: TensorData | ImplicitBags, training: Training) -> SimulatedSteps:
     """The two gradient steps on given bags, through products with their tokens."""
     if isinstance(data, TensorData) and training.query_by != "steps":
         return _spectral_start(moments_of(data), data.task.longest, training, data.labels, data.signal)
-    y, n0, groups = data.labels, data.count, data.bags.by_length()
+    return take_steps(TokenProducts(data), training)
+
+
+def take_steps(products: TokenProducts | DrawnProducts, training: Training) -> SimulatedSteps:
+    """The two gradient steps, whatever gives the products with the tokens."""
+    y, n0 = products.labels, len(products.labels)
     c = first_slopes(training, y)
-    means = [np.repeat((c[which] / (n0 * L))[:, None, None], L, axis=1) for which, L in groups]
-    w1 = -training.eta_w * data.pull(means)[:, 0]
-    scores = data.fields(w1[:, None])
-    fields = np.concatenate([part[..., 0].mean(axis=1) for part in scores])
+    w1 = -training.eta_w / n0 * products.mean_pull(c)
+    fields = products.mean_fields(w1)
     b1 = second_bias(training, c, fields, y)
     h = training.loss_function.slope(fields + b1, y)
-    weights = [
-        (h[which] / (n0 * L))[:, None, None] * (part - fields[which, None, None])
-        for (which, L), part in zip(groups, scores)
-    ]
-    q2 = -training.eta_q * training.beta * data.pull(weights)[:, 0]
-    return summarise(w1, b1, q2, data.signal, n0, training.beta)
+    q2 = -training.eta_q * training.beta / n0 * products.centred_pull(h)
+    return summarise(w1, b1, q2, products.signal, n0, training.beta)
 
 
 def _spectral_start(

@@ -21,6 +21,8 @@ from .drawn_bags import DrawnBags
 
 # Token coordinates held at a time (32 MB). They are drawn in one sequence, whatever the size of a block.
 BLOCK_TOKENS = 2**22
+# Bags of the two steps handled at a time; fixed, since their numbers are drawn block by block.
+BLOCK_BAGS = 2**16
 
 
 def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int = 0) -> np.ndarray:
@@ -37,6 +39,67 @@ def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int
         rng.standard_normal(out=rows[i, leading : leading + i])
     rows[np.arange(count), leading + np.arange(count)] = np.sqrt(rng.chisquare(dimension - np.arange(count)))
     return rows
+
+
+class DrawnProducts:
+    """What the two steps need of the tokens of D0 (see `two_steps.take_steps`), drawn one after the other: O(n0 + d) numbers.
+
+    With zbar_i the mean noise of a bag, of size sqrt(k0_i), k0 = rho + (1 - rho)/L, P = I - 11^T/L and what = w/||w||:
+
+    - sum_i c_i zbar_i is a Gaussian vector g of size sqrt(sum_i c_i^2 k0_i);
+    - the fields <w, zbar_i> given w are Gaussian, with their component along c_i sqrt(k0_i) pinned by g;
+    - e_i = P Z_i what, Z_i the tokens' own noise, is standard Gaussian on the space orthogonal to 1, and independent of the
+      above. Only its component e1 along P v_i and its squared length matter: a normal and a chi-square number per bag;
+    - the rest of sum_i (h_i/L_i) Z_i^T P X_i w is Gaussian, orthogonal to w, of size sqrt(sum_i h_i^2 |P X_i w|^2/L_i^2).
+
+    In coloured noise Sigma^{1/2} z, in the eigenbasis of Sigma where `root` = sqrt(s_j), z enters through Sigma^{1/2} w only:
+    this replaces w everywhere except in the overlap with xi, and the query's part from z is multiplied by Sigma^{1/2}.
+    """
+
+    def __init__(self, bags: DrawnBags, seed: int, signal: np.ndarray, root: np.ndarray | float = 1.0):
+        self.bags, self.labels, self.signal, self.root = bags, bags.labels, signal, root
+        self.rng = stream(seed, "steps")
+
+    def mean_pull(self, c: np.ndarray) -> np.ndarray:
+        """sum_i c_i xbar_i."""
+        pulls = c * self.bags.mean_scale
+        size = float(np.linalg.norm(pulls))
+        self.c_hat = pulls / (size or 1.0)
+        self.g = self.root * self.rng.standard_normal(len(self.signal))
+        return size * self.g + float(c @ self.bags.mean_shift) * self.signal
+
+    def mean_fields(self, w: np.ndarray) -> np.ndarray:
+        """<w, xbar_i>."""
+        seen = self.root * w
+        self.overlap, self.norm = float(w @ self.signal), float(np.linalg.norm(seen))
+        self.w_hat = seen / (self.norm or 1.0)
+        noise = self.rng.standard_normal(len(self.bags))
+        noise -= self.c_hat * (self.c_hat @ noise)
+        along_g = self.c_hat * float(self.g @ w)
+        return self.bags.mean_scale * (along_g + self.norm * noise) + self.bags.mean_shift * self.overlap
+
+    def centred_pull(self, h: np.ndarray) -> np.ndarray:
+        """sum_i (h_i/L_i) X_i^T P X_i w."""
+        bags, task = self.bags, self.bags.task
+        own_noise = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
+        size = own_noise * self.norm
+        scatter = [
+            kind.strength * math.sqrt(kind.sparsity * (1.0 - kind.sparsity / kind.length)) for kind in task.kinds
+        ]
+        along_v, along_w, squares = 0.0, 0.0, 0.0
+        for first in range(0, len(bags), BLOCK_BAGS):
+            which = slice(first, min(first + BLOCK_BAGS, len(bags)))
+            length = bags.lengths[which]
+            e1 = self.rng.standard_normal(len(length)) * (length > 1)
+            e_square = e1**2 + 2.0 * self.rng.standard_gamma(np.maximum(length - 2, 0) / 2.0)
+            spread = np.array(scatter)[bags.kind[which]] * bags.carries[which]  # theta |P v|
+            push, weight = self.overlap * spread, h[which] / length
+            along_v += float(weight @ (spread * (push + size * e1)))
+            along_w += float(weight @ (push * e1 + size * e_square))
+            squares += float(weight**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))
+        bulk = self.rng.standard_normal(len(self.signal))
+        bulk -= self.w_hat * float(self.w_hat @ bulk)
+        return self.root * own_noise * (along_w * self.w_hat + math.sqrt(squares) * bulk) + along_v * self.signal
 
 
 class Leading(NamedTuple):
