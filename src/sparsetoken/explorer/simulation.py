@@ -9,9 +9,9 @@ from itertools import product
 from typing import Any
 
 from .._core.averages import mean_and_error
+from ..simulation.samplers.reduced import BLOCK_BAGS
 from ..simulation.seeds import trial_seeds
 from ..simulation.simulate import simulate
-from ..simulation.samplers.reduced import BLOCK_BAGS
 from ..theory.forecast import readout_alpha
 from ..training import Training
 from .curves import at_total

@@ -21,10 +21,9 @@ from ..solvers.minimise_together import minimise_together
 from ..task import Task
 from ..trajectories import JointEnd, decay_by_direction, mistakes
 from .samplers import TensorData
-from .samplers.drawn_bags import sample_count
 from .samplers.tensor import draw_signal
 from .seeds import stream
-from .trajectory import BAGS_AT_A_TIME, TEST_REPLICATES, check_trajectory, differentiate, random_start
+from .trajectory import BAGS_AT_A_TIME, TEST_REPLICATES, Descent, differentiate, random_start
 
 PROBES = 4  # of the trace: its relative error sqrt(2/(PROBES d)) moves a score by far less than the score's noise
 
@@ -86,9 +85,9 @@ def train_to_the_end(
     """The objective on data of that seed, the signal, where L-BFGS ends in (Theta, b), and the gradient's largest entry."""
     bag_model = get_bag_model(model)
     decays = decay_by_direction(bag_model.directions, decay)
-    check_trajectory(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start)
+    (count,) = Descent(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start).counts
     xi = draw_signal(seed, d)
-    bags = TensorData(task, sample_count("alpha", alpha, d), d, seed, ":0", None, xi)
+    bags = TensorData(task, count, d, seed, ":0", None, xi)
     run = JointObjective(bags, bag_model, get_loss(loss), np.array(list(decays.values())))
     first = np.append(random_start(start, bag_model, xi, seed).ravel(), bag_model.start_bias(start))
     return run, xi, *run.minimised(first)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
@@ -30,7 +31,7 @@ from .noise import TokenDraw
 from .samplers import TensorData
 from .samplers.drawn_bags import check_affordable, check_size, sample_count
 from .samplers.implicit_bags import ImplicitBags
-from .samplers.tensor import draw_signal
+from .samplers.tensor import KEPT_NUMBERS, draw_signal
 from .seeds import stream
 
 CHUNK_NUMBERS = 2**18  # of the fields in one call of a compiled program (2 MB)
@@ -47,7 +48,6 @@ def simulate_trajectory(
     d: int,
     seed: int,
     *,
-    sampler: str = "reduced",
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
     tested: Sequence[int] | None = None,
@@ -55,7 +55,8 @@ def simulate_trajectory(
     """Train a bag model by gradient descent on data drawn from `task` in dimension d, and measure every step.
 
     Descends the mean loss of the step's data set plus decay, (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2)
-    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum.
+    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum. Only products with the
+    tokens are drawn, with exactly the law they have; in long runs on small data, where that is quicker, every token is.
 
     Parameters
     ----------
@@ -66,10 +67,7 @@ def simulate_trajectory(
     stages : Stage or sequence of Stage
         The schedule. Every data set has n = alpha d bags, rounded, and must hold both classes.
     d, seed : int
-        Dimension of the tokens, at least 2, and where all randomness comes from. Both samplers draw the same labels, signal
-        and starts from a seed, but different tokens.
-    sampler : {"reduced", "tensor"}
-        "reduced" draws products with the tokens only, with exactly the law they have; "tensor" draws every token.
+        Dimension of the tokens, at least 2, and where all randomness comes from.
     loss : str or Loss
         l(z; y).
     start : dict, optional
@@ -91,56 +89,7 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
-    from ..laws.bag_model_measures import FreshBags, check_score  # bring JAX, which a trial of `simulate` does without
-
-    model = check_trajectory(task, model, stages, d, seed, sampler, loss, start)
-    d, seed = check_size(d, seed, sampler)
-    check_score(model)
-    schedule = expand(stages, model.directions)
-    entries = schedule.steps + 1
-    which = steps_tested(tested, entries)
-    began = perf_counter()
-    path = train(task, model, stages, d, seed, sampler, loss, start)
-    trained = perf_counter()
-    fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)
-    measured = {
-        name: (at_steps(value, which, entries), at_steps(error, which, entries))
-        for name, (value, error) in fresh.measures(path.overlap[which], path.gram[which], path.bias[which]).items()
-    }
-    seconds = {"training": trained - began, "testing": perf_counter() - trained}
-    bags = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
-    details = {"sampler": sampler, "d": d, "seed": seed, "bags": bags, "seconds": seconds}
-    return _result(model, path, measured, details)
-
-
-def check_trajectory(
-    task: Task,
-    model: str | BagModel,
-    stages: Stage | Sequence[Stage],
-    d: int,
-    seed: int,
-    sampler: str = "reduced",
-    loss: str | Loss = "logistic",
-    start: Mapping[str, float] | None = None,
-) -> BagModel:
-    """Check the arguments of `simulate_trajectory` without running anything, and give its model."""
-    Task.require(task)
-    d, seed = check_size(d, seed, sampler)
-    model = get_bag_model(model)
-    get_loss(loss)
-    model.start_norms(start)
-    schedule = expand(stages, model.directions)
-    steps = np.bincount(schedule.data_set)
-    for k, alpha in enumerate(schedule.alpha):
-        count, length = sample_count("alpha", float(alpha), d), task.longest
-        held = descent_numbers(sampler, count * length, d, model.rank, int(steps[k]))
-        check_affordable(count, length, d, held + 10.0 * length * (d if sampler == "tensor" else 1))
-    return model
-
-
-def descent_numbers(sampler: str, tokens: int, d: int, directions: int, steps: int) -> float:
-    """About how many numbers a descent on one data set holds: its fields, and without tokens all products kept."""
-    return 4.0 * directions * (tokens + d) * (1.0 if sampler == "tensor" else 1.0 + 0.5 * steps)
+    return Descent(task, model, stages, d, seed, None, loss, start).measured(tested)
 
 
 class Path(NamedTuple):
@@ -154,34 +103,98 @@ class Path(NamedTuple):
     theta: np.ndarray
 
 
-def train(
-    task: Task,
-    model: BagModel,
-    stages: Stage | Sequence[Stage],
-    d: int,
-    seed: int,
-    sampler: str = "reduced",
-    loss: str | Loss = "logistic",
-    start: Mapping[str, float] | None = None,
-) -> Path:
-    """The descent of `simulate_trajectory` (see there for the arguments), without its test measures."""
-    schedule, xi = expand(stages, model.directions), draw_signal(seed, d)
-    theta, bias = random_start(start, model, xi, seed), model.start_bias(start)
-    return descend(data_sets(task, schedule, xi, seed, sampler), schedule, model, get_loss(loss), theta, xi, bias)
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Gradient descent of a bag model on data that is drawn; its arguments are those of `simulate_trajectory`, checked here.
+
+    The sampler is "reduced" (products with the tokens) or "tensor" (every token), None the quicker one. Both draw the same
+    labels, signal and starts from a seed, but different tokens.
+    """
+
+    task: Task
+    model: str | BagModel
+    stages: Stage | Sequence[Stage]
+    d: int
+    seed: int
+    sampler: str | None = "reduced"
+    loss: str | Loss = "logistic"
+    start: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        Task.require(self.task)
+        d, _ = check_size(self.d, self.seed, self.sampler or "reduced")
+        get_loss(self.loss)
+        self.bag_model.start_norms(self.start)
+        sampler = self.sampler or self._quicker_sampler()
+        object.__setattr__(self, "d", d)
+        object.__setattr__(self, "sampler", sampler)
+        length, each = self.task.longest, d if sampler == "tensor" else 1
+        for count, steps in zip(self.counts, self._uses()):
+            held = descent_numbers(sampler, count * length, d, self.bag_model.rank, steps)
+            check_affordable(count, length, d, held + 10.0 * length * each)
+
+    @cached_property
+    def bag_model(self) -> BagModel:
+        """The classifier as an object."""
+        return get_bag_model(self.model)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The stages step by step."""
+        return expand(self.stages, self.bag_model.directions)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Bags of every data set."""
+        return tuple(sample_count("alpha", float(alpha), int(self.d)) for alpha in self.schedule.alpha)
+
+    def _uses(self) -> list[int]:
+        """Steps on every data set."""
+        return np.bincount(self.schedule.data_set).tolist()
+
+    def _quicker_sampler(self) -> str:
+        """Step t takes its products against r t earlier ones, or reads d numbers per token, if they can be kept."""
+        r, longest_use, most = self.bag_model.rank, max(self._uses()), max(self.counts) * self.task.longest
+        return "tensor" if r**2 * longest_use > 4 * self.d and most * self.d <= KEPT_NUMBERS else "reduced"
+
+    def path(self, signal: np.ndarray | None = None, noise: TokenDraw | None = None) -> Path:
+        """The run; `signal` is random by default, and `noise`, for full tokens, white and Gaussian."""
+        model, xi = self.bag_model, draw_signal(self.seed, self.d) if signal is None else signal
+
+        def draw(k: int) -> _Bags:
+            if self.sampler == "tensor":
+                return TensorData(self.task, self.counts[k], self.d, self.seed, f":{k}", noise, xi)
+            return ImplicitBags(self.task, self.counts[k], xi, self.seed, f":{k}")
+
+        theta, bias = random_start(self.start, model, xi, self.seed), model.start_bias(self.start)
+        return descend(draw, self.schedule, model, get_loss(self.loss), theta, xi, bias)
+
+    def measured(self, tested: Sequence[int] | None = None) -> Trajectory:
+        """The run and its test measures."""
+        from ..laws.bag_model_measures import (
+            FreshBags,
+            check_score,
+        )  # bring JAX, which a trial of `simulate` does without
+
+        check_score(self.bag_model)
+        entries = self.schedule.steps + 1
+        which = steps_tested(tested, entries)
+        began = perf_counter()
+        path = self.path()
+        trained = perf_counter()
+        fresh = FreshBags(self.task, self.bag_model, stream(self.seed, "quadrature"), TEST_REPLICATES)
+        measured = {
+            name: (at_steps(value, which, entries), at_steps(error, which, entries))
+            for name, (value, error) in fresh.measures(path.overlap[which], path.gram[which], path.bias[which]).items()
+        }
+        seconds = {"training": trained - began, "testing": perf_counter() - trained}
+        details = {"sampler": self.sampler, "d": self.d, "seed": self.seed, "bags": self.counts, "seconds": seconds}
+        return _result(self.bag_model, path, measured, details)
 
 
-def data_sets(
-    task: Task, schedule: Schedule, signal: np.ndarray, seed: int, sampler: str, noise: TokenDraw | None = None
-) -> Callable[[int], _Bags]:
-    """What draws data set k of a descent; `noise` is that of the tensor sampler, white and Gaussian where it is None."""
-
-    def draw(k: int) -> _Bags:
-        name, count = f":{k}", sample_count("alpha", float(schedule.alpha[k]), len(signal))
-        if sampler == "tensor":
-            return TensorData(task, count, len(signal), seed, name, noise, signal)
-        return ImplicitBags(task, count, signal, seed, name)
-
-    return draw
+def descent_numbers(sampler: str, tokens: int, d: int, directions: int, steps: int) -> float:
+    """About how many numbers a descent on one data set holds: its fields, and without tokens all products kept."""
+    return 4.0 * directions * (tokens + d) * (1.0 if sampler == "tensor" else 1.0 + 0.5 * steps)
 
 
 def joint_trajectory(
@@ -205,10 +218,15 @@ def joint_trajectory(
     task, training : Task, Training
         What the data is, and how it is learned, whatever its `schedule`.
     d, seed, sampler : int, int, str
-        As for `simulate_trajectory`.
+        As for `simulate`.
     """
+    return joint_descent(task, training, d, seed, sampler).measured()
+
+
+def joint_descent(task: Task, training: Training, d: int, seed: int, sampler: str) -> Descent:
+    """The run of `joint_trajectory`."""
     model, stages = joint_schedule(training)
-    return simulate_trajectory(task, model, stages, d, seed, sampler=sampler, loss=training.loss)
+    return Descent(task, model, stages, d, seed, sampler, training.loss)
 
 
 def joint_schedule(training: Training) -> tuple[BagModel, tuple[Stage, ...]]:

@@ -19,7 +19,6 @@ from ..activations import token_weights
 from ..classifiers import Classifier
 from ..deployment import Deployment
 from ..results import ClassifierResult, directions_of_readout
-from ..schedules import expand
 from ..task import Task
 from ..training import Training
 from ..trajectories import mistakes
@@ -32,7 +31,7 @@ from .samplers.reduced import DrawnProducts, draw_coloured_features, place_featu
 from .samplers.tensor import draw_signal
 from .seeds import stream
 from .token_source import TokenSource
-from .trajectory import data_sets, descend, joint_schedule, random_start
+from .trajectory import joint_descent
 from .two_steps import SimulatedSteps, steps_on, summarise, take_steps, two_steps
 
 
@@ -180,12 +179,10 @@ class Trial:
     def train_jointly(self) -> TrainedReadout:
         """Query, readout and bias by plain gradient descent on all bags at once."""
         training = self.training
-        model, stages = joint_schedule(training)
         with self.stage("descent"):
-            schedule, (signal, _) = expand(stages, model.directions), self.source.directions(self.seed, self.d)
-            draw = data_sets(self.task, schedule, signal, self.seed, self.sampler, self.noise_of_descent())
-            start = random_start(None, model, signal, self.seed)
-            path = descend(draw, schedule, model, training.loss_function, start, signal)
+            signal, _ = self.source.directions(self.seed, self.d)
+            descent = joint_descent(self.task, training, self.d, self.seed, self.sampler)
+            path = descent.path(signal, self.noise_of_descent())
         (query, w), bias = path.theta.T, float(path.bias[-1])
         self.steps = summarise(w, bias, query, signal, self.n0, training.beta)
         last = (float(path.train_loss[-1]), float(path.train_error[-1]))
