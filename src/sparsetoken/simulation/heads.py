@@ -7,6 +7,7 @@ the same data stay identical, so D0 is split among them: head h takes its two gr
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ..losses import Loss
 from ..results import cosine_of
 from ..task import Task
 from ..training import Training
-from ..trajectories import mistakes
 from .readout import Measures, TrainedReadout, fit_readout, summarised
 from .samplers.drawn_bags import check_size, draw_bags, sample_count
 from .samplers.reduced import BLOCK_TOKENS
@@ -114,7 +114,7 @@ class HeadsTrial(Trial):
 
     def find_law(self) -> None:
         """The law of the features, in an orthonormal basis of signals and queries."""
-        self.queries = self.training.beta * np.stack([steps.query for steps in self.head_steps])
+        self.queries = np.stack([steps.query for steps in self.head_steps])
         self.basis, _ = np.linalg.qr(np.column_stack([self.space, self.queries.T]))
         size = self.space.shape[1]
         self.basis[:, :size] = self.space  # qr is free in its signs
@@ -123,7 +123,7 @@ class HeadsTrial(Trial):
             raise ValueError(f"d must be larger than the number of heads plus {more}, got {self.d}")
         self.in_basis = np.zeros((len(self.signals), self.basis.shape[1]))
         self.in_basis[:, :size] = self.signals.directions
-        self.law = self.law_on(self.task, 1.0)
+        self.law = self.law_on(self.task, self.training.beta)
 
     def law_on(self, task: Task, scale: float) -> HeadsLaw:
         return heads_law(
@@ -133,11 +133,6 @@ class HeadsTrial(Trial):
             shares=self.signals.shares,
             carried=self.signals.carried,
         )
-
-    def scale_at(self, test: Deployment) -> float:
-        """What the queries are multiplied by in a test."""
-        sharpness = self.training.beta * self.query_norm
-        return 1.0 if test.sharpness is None else test.sharpness / (sharpness or 1.0)
 
     def special(self, w: np.ndarray) -> np.ndarray:
         """Coordinates (H, dimension) of every head's readout in the law's basis."""
@@ -205,7 +200,7 @@ class TensorHeadsTrial(HeadsTrial):
         data = [self.data(self.task, count, seed, "0") for seed in trial_seeds(self.seed, self.heads)]
         self.head_steps = [steps_on(part, self.share) for part in data]
 
-    def feature(self, tokens: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    def feature(self, tokens: np.ndarray, scale: float) -> np.ndarray:
         """The heads' features side by side (m, H d)."""
         weights = softmax(np.einsum("nld,hd->nhl", tokens, scale * self.queries))
         return (weights @ tokens).reshape(len(tokens), -1)
@@ -213,9 +208,7 @@ class TensorHeadsTrial(HeadsTrial):
     def features(self) -> tuple[np.ndarray, np.ndarray]:
         self.find_law()
         data = self.data(self.task, self.n1, self.seed, "1")
-        return data.collect(self.feature), data.labels
+        return data.collect(partial(self.feature, scale=self.training.beta)), data.labels
 
-    def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
-        data, scale = self.data(test.bags, test.samples, self.seed, "_test"), self.scale_at(test)
-        scores = data.collect(lambda tokens: self.feature(tokens, scale) @ readout.w) + readout.bias + test.bias_shift
-        return float(mistakes(scores, data.truth).mean())
+    def fresh_bags(self, test: Deployment) -> TensorData:
+        return self.data(test.bags, test.samples, self.seed, "_test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from .._core.devices import wanted_device
 from ..classifiers import SIMULATED, Classifier, check_model
@@ -15,7 +16,7 @@ from .readout import FeatureMap
 from .samplers.drawn_bags import check_affordable, check_size, sample_count
 from .token_source import TokenSource, token_source
 from .trajectory import descent_numbers
-from .trial import ColouredTrial, DeviceTrial, ReducedTrial, ReusedTrial, SimulationResult, TensorTrial, Trial
+from .trial import ColouredTrial, ReducedTrial, ReusedTrial, SimulationResult, TensorTrial, Trial
 
 
 def simulate(
@@ -94,11 +95,14 @@ def simulate(
         raise ValueError("samples of a deployment need full bags: use sampler 'tensor', not 'reduced'")
     _check_schedule(training.schedule, chosen)
     counts = _sample_counts(training, d, chosen)
-    trial = _trial_class(device, chosen, sampler, training.schedule, source)
-    held = _numbers_held(trial, task, training, d, chosen, counts)
+    kind = _trial_class(chosen, sampler, training.schedule, source)
+    placed = _device_for(device, kind, chosen, training.schedule, source)
+    held = _numbers_held(kind, task, training, d, chosen, counts, placed is None)
     drawn = counts[1] if sampler == "reduced" and training.schedule == "staged" else max(counts)
     check_affordable(max(counts), task.longest, d, held, drawn)
-    result = trial(task, training, d, seed, chosen, counts, source).run(test, samples)
+    trial = kind(task, training, d, seed, chosen, counts, source)
+    trial.device = placed
+    result = trial.run(test, samples)
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
@@ -126,7 +130,7 @@ def _check_schedule(schedule: str, chosen: Classifier) -> None:
 
 
 def _numbers_held(
-    trial: type[Trial], task: Task, training: Training, d: int, chosen: Classifier, counts: tuple[int, int]
+    trial: type[Trial], task: Task, training: Training, d: int, chosen: Classifier, counts: tuple[int, int], host: bool
 ) -> float:
     """About how many numbers one trial holds at once: a dozen per bag, some vectors, the tokens of a bag, features twice."""
     (n0, n1), length = counts, task.longest
@@ -134,7 +138,9 @@ def _numbers_held(
     if training.schedule == "joint" and n0:
         return held + descent_numbers(trial.sampler, n0 * length, d, 2, training.steps)
     width = d * (length if chosen.name == "vectorized" else chosen.heads or 1)
-    if trial is ReducedTrial:  # with fewer bags than dimensions features come in a basis of as many coordinates
+    if (
+        trial is ReducedTrial and host
+    ):  # with fewer bags than dimensions features come in a basis of as many coordinates
         width = min(width, n1 + length)
     if trial is ReusedTrial:
         held += 8.0 * n0 * length  # the products kept for the bags
@@ -156,21 +162,25 @@ def _sample_counts(training: Training, d: int, chosen: Classifier) -> tuple[int,
     return n0, n1 + (round(training.alpha0 * d) if training.equal_samples and not chosen.has_query else 0)
 
 
-def _trial_class(device: str, chosen: Classifier, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
-    """The trial class for the classifier, the sampler, the schedule, the noise and JAX's device ("" for NumPy)."""
-    placed = wanted_device(device) if device else None
-    served = sampler == "reduced" and schedule == "staged" and chosen.name != "vectorized" and chosen.heads is None
-    if placed is not None and device != "auto" and not (served and source.white):
-        raise ValueError(
-            f"sampler 'reduced:{device}' serves white Gaussian noise, the staged schedule and models other than vectorized "
-            "and heads"
-        )
+def _trial_class(chosen: Classifier, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
+    """What runs the trial."""
     if chosen.heads is not None:
         return TensorHeadsTrial if sampler == "tensor" else ReducedHeadsTrial
     if sampler == "tensor":
         return TensorTrial
     if source.spectrum is not None:
         return ColouredTrial
-    if placed is not None and served:
-        return type("_PlacedTrial", (DeviceTrial,), {"device": placed})
     return ReusedTrial if schedule == "reuse" and chosen.has_query else ReducedTrial
+
+
+def _device_for(device: str, trial: type[Trial], chosen: Classifier, schedule: str, source: TokenSource) -> Any | None:
+    """The device of JAX's that features and readout live on; None for NumPy."""
+    placed = wanted_device(device) if device else None
+    if trial is ReducedTrial and schedule == "staged" and chosen.name != "vectorized" and source.white:
+        return placed
+    if placed is not None and device != "auto":
+        raise ValueError(
+            f"sampler 'reduced:{device}' serves white Gaussian noise, the staged schedule and models other than vectorized "
+            "and heads"
+        )
+    return None

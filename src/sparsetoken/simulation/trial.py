@@ -1,7 +1,7 @@
 """One trial, stage by stage: two gradient steps, features, readout, measures on fresh bags.
 
 The stages are common to all trials; how data is drawn differs: in full (`TensorTrial`), or without tokens in white noise
-(`ReducedTrial`), from bags that serve twice (`ReusedTrial`), on a device (`DeviceTrial`), in coloured noise (`ColouredTrial`).
+(`ReducedTrial`), from bags that serve twice (`ReusedTrial`), in coloured noise (`ColouredTrial`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -122,9 +123,18 @@ class Trial:
         """w's coordinates along the special directions of the feature map."""
         raise NotImplementedError
 
-    def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
-        """Share of fresh bags with the wrong sign, counted."""
+    def feature(self, tokens: np.ndarray, scale: float) -> np.ndarray:
+        """Features of bags in full (m, L, d), at `scale` times the learnt query."""
         raise NotImplementedError
+
+    def fresh_bags(self, test: Deployment) -> TensorData:
+        """Bags in full to count errors on."""
+        raise NotImplementedError
+
+    def scores(self, data: TensorData, readout: TrainedReadout, test: Deployment) -> np.ndarray:
+        """Scores of bags in full in a test."""
+        scale = self.scale_at(test)
+        return data.collect(lambda tokens: self.feature(tokens, scale) @ readout.w) + readout.bias + test.bias_shift
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -143,7 +153,8 @@ class Trial:
         sampled = spread = math.nan
         if samples and self.source.noise is None:
             with self.stage("sampled_error"):
-                sampled = self.sampled_error(readout, tested)
+                data = self.fresh_bags(tested)
+                sampled = float(mistakes(self.scores(data, readout, tested), data.truth).mean())
             spread = math.sqrt(sampled * (1.0 - sampled) / samples)
         geometry = self.geometry(readout)
         learned = {name: value for name, value in vars(readout).items() if name != "w"}
@@ -241,13 +252,11 @@ class Trial:
             "token_overlaps": tuple(map(float, special)) if self.model == "vectorized" else (),
         }
 
-    def query_at(self, test: Deployment) -> np.ndarray:
-        """beta q of the test."""
-        assert self.steps is not None
-        scale = self.training.beta
-        if test.sharpness is not None:
-            scale = test.sharpness / (self.steps.norm["q"] or 1.0)  # a query that vanishes has sharpness 0 only
-        return scale * self.steps.query
+    def scale_at(self, test: Deployment) -> float:
+        """What the learnt query is multiplied by in a test: beta, or what gives the test's sharpness."""
+        if test.sharpness is None:
+            return self.training.beta
+        return test.sharpness / (self.query_norm or 1.0)  # a query that vanishes has sharpness 0 only
 
 
 class ReducedTrial(Trial):
@@ -260,7 +269,9 @@ class ReducedTrial(Trial):
 
     def features(self) -> tuple[Any, np.ndarray]:
         bags = draw_bags(self.task, self.n1, self.seed, "0" if self.training.schedule == "reuse" else "1")
-        return self.feature_map.draw(bags, self.d, self.seed), bags.labels
+        if self.device is None:
+            return self.feature_map.draw(bags, self.d, self.seed), bags.labels
+        return place_features(self.feature_map.leading(bags, self.seed), self.d, self.seed, self.device), bags.labels
 
     def special(self, w: np.ndarray) -> np.ndarray:
         return w[: self.feature_map.special_count(self.task)]
@@ -279,14 +290,6 @@ class ReusedTrial(ReducedTrial):
 
     def special(self, w: np.ndarray) -> np.ndarray:
         return self.special_of_vectors(w)
-
-
-class DeviceTrial(ReducedTrial):
-    """The reduced trial with its features and readout on a JAX device (query models and pooled)."""
-
-    def features(self) -> tuple[Any, np.ndarray]:
-        bags = draw_bags(self.task, self.n1, self.seed, "1")
-        return place_features(self.feature_map.leading(bags, self.seed), self.d, self.seed, self.device), bags.labels
 
 
 class ColouredTrial(Trial):
@@ -311,7 +314,7 @@ class ColouredTrial(Trial):
         return np.array([w @ self.signal]) if self.model == "pooled" else self.special_of_vectors(w)
 
     def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
-        query = None if self.steps is None else self.query_at(test)
+        query = None if self.steps is None else self.scale_at(test) * self.steps.query
         bias = readout.bias + test.bias_shift
         return coloured_measures(test.bags, readout.w, bias, self.signal, self.root, query, self.sigma)
 
@@ -346,17 +349,17 @@ class TensorTrial(ColouredTrial):
         assert self.first is not None
         self.steps = steps_on(self.first, self.training)
 
-    def feature(self, tokens: np.ndarray, test: Deployment | None = None) -> np.ndarray:
-        """Features of bags (m, L, d), as in training or as in a test."""
+    def feature(self, tokens: np.ndarray, scale: float) -> np.ndarray:
         if self.model == "pooled":
             return tokens.mean(axis=1)
         if self.model == "vectorized":
             return tokens.reshape(len(tokens), -1)
-        weights = token_weights(tokens @ self.query_at(test or Deployment()), self.sigma)
+        assert self.steps is not None
+        weights = token_weights(tokens @ (scale * self.steps.query), self.sigma)
         return np.matmul(weights[:, None, :], tokens)[:, 0, :]
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.second.collect(self.feature), self.second.labels
+        return self.second.collect(partial(self.feature, scale=self.training.beta)), self.second.labels
 
     def special(self, w: np.ndarray) -> np.ndarray:
         if self.model == "vectorized":
@@ -376,14 +379,9 @@ class TensorTrial(ColouredTrial):
             scores[label] = self.scores(data, readout, test)
         return counted_measures(scores[1.0], scores[-1.0], test.bags.prevalence)
 
-    def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
-        data = self.data(test.bags, test.samples, "_test", self._test_tokens(test, test.samples)[1])
-        return float(mistakes(self.scores(data, readout, test), data.truth).mean())
+    def fresh_bags(self, test: Deployment) -> TensorData:
+        return self.data(test.bags, test.samples, "_test", self._test_tokens(test, test.samples)[1])
 
     def _test_tokens(self, test: Deployment, count: int | None) -> tuple[int, TokenDraw | None]:
         demands = {**self.demands, "_test": Demand(count, test.bags.longest)}
         return self.source.assign(self.seed, self.d, demands)["_test"]
-
-    def scores(self, data: TensorData, readout: TrainedReadout, test: Deployment) -> np.ndarray:
-        scores = data.collect(lambda tokens: self.feature(tokens, test) @ readout.w)
-        return scores + readout.bias + test.bias_shift
