@@ -1,5 +1,7 @@
 """Bag models: what the built-in scores compute, and models of one's own."""
 
+import runpy
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
+from tests.helpers import ROOT
 
 NAMES = [*BAG_MODELS, "heads:3", "attention:2.5", "tied:2", "gated:6"]
 
@@ -109,3 +112,17 @@ def test_two_layers_mix_whole_tokens(rng=np.random.default_rng(5)):
     z = softmax(mixed @ q) @ mixed @ w + 0.3
     model = get_bag_model("two_layer")
     assert float(model.score(X @ np.transpose([k, v, q, w]), 0.3, u @ w)) == pytest.approx(z, rel=1e-12)
+
+
+def test_the_example_of_an_own_model_agrees_with_simulation(capsys):
+    """Theory and simulation agree, and what it prints is what it found."""
+    d = 300
+    exact, measured = runpy.run_path(str(ROOT / "examples" / "own_bag_model.py"))["main"](d, 6)
+    assert exact.model == measured.model == "votes" and exact.test_error[-1] < 0.3
+    for name in ("test_error", "train_loss", "auc", "bias"):
+        value, other = getattr(exact, name), getattr(measured, name)
+        spread = np.hypot(exact.errors[name], measured.errors[name])
+        assert (np.abs(value - other) < 4.5 * spread + 2 / d).all(), name
+    gap = np.abs(exact.overlap["w"] - measured.overlap["w"])
+    assert (gap < 4.5 * np.hypot(exact.errors["overlap"]["w"], measured.errors["overlap"]["w"]) + 2 / d).all()
+    assert f"step 8: test error {exact.test_error[8]:.4f}" in capsys.readouterr().out

@@ -154,11 +154,6 @@ class SmoothedHinge(Loss):
         xp = namespace(z, y)
         return y * (xp.clip(y * z, 0.0, 1.0) - 1.0)
 
-    def value_and_slope(self, z, y):
-        left = 1.0 - y * z
-        c = namespace(z).clip(left, 0.0, 1.0)
-        return c * (left - 0.5 * c), -y * c
-
     def curvature(self, z, y):
         xp = namespace(z, y)
         m = y * z

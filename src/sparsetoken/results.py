@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core.frozen import FrozenMapping, read_only
+from ._core.frozen import FrozenMapping, freeze_fields
 from .plotting.show import Shown, axes_for, draw_shares
 from .plotting.style import colour, label
 
@@ -22,7 +22,6 @@ DIRECTIONS = ("w", "q")
 _EMPTY: Mapping[str, float] = FrozenMapping({})
 # Metadata of a dataclass field that is left out of `to_dict` and `to_row`.
 NOT_PLAIN = {"plain": False}
-_NEVER_CHANGED = {float, int, bool, str, type(None)}
 
 
 class NotConvergedWarning(UserWarning):
@@ -38,13 +37,7 @@ class Result(Shown):
     """Base of frozen dataclasses that hold results: read-only content, plain forms and a repr of one line."""
 
     def __post_init__(self) -> None:
-        for name, value in list(vars(self).items()):
-            if type(value) in _NEVER_CHANGED:  # most values, and a quick test
-                continue
-            if isinstance(value, Mapping) and not isinstance(value, FrozenMapping):
-                object.__setattr__(self, name, FrozenMapping(value))
-            elif isinstance(value, np.ndarray):
-                object.__setattr__(self, name, read_only(value))
+        freeze_fields(self)
 
     def _plain_fields(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("plain", True)}  # type: ignore[arg-type]

@@ -14,13 +14,13 @@ Eq. (25) of docs/theory.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._core.frozen import FrozenMapping
+from ._core.frozen import Description, FrozenMapping
 from ._core.validation import LARGEST_RATIO, real_number, whole_number
 
 FRESH = "fresh"
@@ -51,7 +51,7 @@ def _per_direction(name: str, values: Any, steps: int) -> FrozenMapping[str, flo
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Description):
     """A number of gradient steps of one kind; a schedule is a list of stages.
 
     Parameters
@@ -109,7 +109,7 @@ class Stage:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = super().to_dict()
         for name in ("rates", "decay"):
             plain[name] = {k: list(v) if isinstance(v, tuple) else v for k, v in plain[name].items()}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
@@ -119,12 +119,7 @@ class Stage:
         """A stage from plain data; unknown fields are refused."""
         if isinstance(plain, cls):
             return plain
-        names = [f.name for f in fields(cls)]
-        if not isinstance(plain, Mapping):
-            raise ValueError(f"a stage is read from a mapping of its fields, got {plain!r}")
-        for name in plain:
-            if name not in names:
-                raise ValueError(f"a stage has no field {name!r}; it has {', '.join(names)}")
+        cls._check_names(plain)
         for name in ("steps", "alpha"):
             if name not in plain:
                 raise ValueError(f"a stage needs {name}; it has {', '.join(plain) or 'no fields'}")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ._core.arrays import namespace
 from ._core.averages import with_error
-from ._core.frozen import frozen
+from ._core.frozen import freeze_fields
 from ._core.validation import real_number, whole_number
 from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
@@ -94,8 +94,7 @@ class Trajectory(Shown):
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            object.__setattr__(self, f.name, frozen(getattr(self, f.name)))
+        freeze_fields(self)
 
     @property
     def steps(self) -> int:

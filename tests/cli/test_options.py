@@ -1,14 +1,16 @@
-"""Blocks of options: one parameter in the code, one option per field on the command line."""
+"""Options: numbers given as text; blocks of them, one parameter in the code and one option per field on the command line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
 from sparsetoken.cli.options import Options, with_options
+from sparsetoken.cli.values import parse_values
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,12 @@ def test_every_command_has_an_example_that_it_takes(command):
         words = shlex.split(example)
         assert words[0] == name
         known.make_context(name, words[1:]).close()
+
+
+def test_values_from_text():
+    assert parse_values("x", "2") == [2.0] and parse_values("x", "1,2.5") == [1.0, 2.5]
+    assert parse_values("x", "0.5:8:4") == [0.5, 3.0, 5.5, 8.0]
+    assert parse_values("x", "1e-4:1:3:log") == [1e-4, 1e-2, 1.0]
+    for bad in ("", "a", "1,,2", "1:2", "1:2:1", "1:2:3:lin", "0:1:3:log", "1:nan:3", "1:2:x"):
+        with pytest.raises(ValueError, match=r"^x must be a number, a list"):
+            parse_values("x", bad)

@@ -90,23 +90,6 @@ def test_redrawn_tokens_are_the_same_tokens(monkeypatch):
     assert simulate(TASK, TRAINING, D, 5, sampler="tensor") == kept
 
 
-def test_memory_stays_bounded():
-    """Five times the bags, the same peak: 64 bags of 16 x 512 are 4 MB at a time, out of 63 MB and 315 MB."""
-    import tracemalloc
-
-    peaks = []
-    for count in (960, 4800):
-        data = TensorData(Task(length=16), count, 512, 0, "1")
-        data._kept = None
-        tracemalloc.start()
-        total = 0.0
-        for tokens in data._drawn():
-            total += float(tokens[0, 0, 0])
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert max(peaks) < 20e6 and peaks[1] < 1.5 * peaks[0]
-
-
 def test_one_class_is_an_error():
     rare = TASK.but(prevalence=1e-9)
     with pytest.raises(ValueError, match=r"^D0 holds only negative samples \(60 of them, prevalence 1e-09\)"):

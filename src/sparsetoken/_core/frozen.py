@@ -62,6 +62,12 @@ def frozen(value: Any) -> Any:
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
+def freeze_fields(result: Any) -> None:
+    """Make the fields of a frozen dataclass read-only, when it is made."""
+    for f in fields(result):
+        object.__setattr__(result, f.name, frozen(getattr(result, f.name)))
+
+
 class Description:
     """Base of frozen dataclasses that go to and from plain dictionaries, and give copies with some fields changed."""
 

@@ -4,7 +4,7 @@ backwards on fixed draws, and replicates give the standard errors."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
-from ..._core.frozen import frozen
+from ..._core.frozen import freeze_fields
 from ..._core.validation import whole_number
 from ...bag_models import BagModel
 from ...laws.bag_model_measures import FreshDraws, TrainedDirections, limiting_test_error
@@ -56,8 +56,7 @@ class TrajectoryGradient(Shown):
     errors: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            object.__setattr__(self, f.name, frozen(getattr(self, f.name)))
+        freeze_fields(self)
 
     def __repr__(self) -> str:
         return (
