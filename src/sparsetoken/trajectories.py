@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace
-from ._core.averages import with_error
+from ._core.averages import standard_error, with_error
 from ._core.frozen import freeze_fields
 from ._core.validation import real_number, whole_number
 from .plotting.show import Shown, axes_for, legend_above
@@ -171,6 +171,30 @@ class Trajectory(Shown):
         ax.xaxis.get_major_locator().set_params(integer=True)
         legend_above(ax)
         return ax
+
+
+def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
+    """The mean of independent runs of one training, with standard errors of the mean.
+
+    Parameters
+    ----------
+    runs : sequence of Trajectory
+        At least two, of the same model and length; their scatter includes that of the numerical integration.
+    """
+    if len(runs) < 2 or len({(run.directions, run.steps) for run in runs}) > 1:
+        raise ValueError("runs must be two or more trajectories of the same model and number of steps")
+
+    def averaged(values: list[Any]) -> tuple[Any, Any]:
+        if isinstance(values[0], Mapping):
+            pairs = {name: averaged([value[name] for value in values]) for name in values[0]}
+            means, errors = ({name: pair[k] for name, pair in pairs.items()} for k in (0, 1))
+            return means, errors
+        return np.mean(values, axis=0), standard_error(values)
+
+    names = (*SCALARS, "gram", "overlap", "cosine")
+    fields, errors = averaged([{name: getattr(run, name) for name in names} for run in runs])
+    details = {k: v for k, v in runs[0].details.items() if k not in ("seed", "seconds")} | {"runs": len(runs)}
+    return Trajectory(directions=runs[0].directions, **fields, errors=errors, model=runs[0].model, details=details)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,7 +7,7 @@ import pytest
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory
 from sparsetoken.simulation import two_steps
 from sparsetoken.simulation.samplers import drawn_bags
-from sparsetoken.simulation.trajectory import Descent
+from sparsetoken.simulation.trajectory import DrawnDescent
 
 STAGE = Stage(10, 2.0, {"q": 1.0, "w": 1.0})
 
@@ -40,7 +40,7 @@ def test_trajectories_are_checked_alike():
     with pytest.raises(ValueError, match="2,000,000,000 bags of 10 tokens are too many to simulate"):
         simulate_trajectory(Task(), "attention", STAGE, 10**9, 0)
     assert simulate_trajectory(Task(), "attention", STAGE, 50.0, 0).details["d"] == 50
-    assert Descent(Task(), "attention", STAGE, 50, 0).bag_model.directions == ("q", "w")
+    assert DrawnDescent(Task(), "attention", STAGE, 50, 0).bag_model.directions == ("q", "w")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_one_sentence_that_names_the_field(change, message):
     del given["training"]
     if "training" not in change:
         with pytest.raises(ValueError, match=message):
-            Descent(**given, model="attention", stages=STAGE)
+            DrawnDescent(**given, model="attention", stages=STAGE)
 
 
 def test_the_memory_of_this_machine_is_known():

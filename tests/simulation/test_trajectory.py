@@ -1,4 +1,4 @@
-"""Descent step by step: against descent written out by hand, the two samplers against each other, and the limits.
+"""DrawnDescent step by step: against descent written out by hand, the two samplers against each other, and the limits.
 
 Statistical tests state their level: a family of m comparisons runs at LEVEL/m each, and seeds are fixed.
 """
@@ -21,13 +21,13 @@ from sparsetoken.simulation import trajectory as module
 from sparsetoken.simulation.samplers import TensorData
 from sparsetoken.simulation.samplers.implicit_bags import ImplicitGaussian
 from sparsetoken.simulation.trajectory import (
-    Descent,
+    DrawnDescent,
     joint_trajectory,
-    mean_trajectory,
     random_start,
     simulate_trajectory,
 )
 from sparsetoken.theory import Sampling, trajectory
+from sparsetoken.trajectories import mean_trajectory
 
 LEVEL = 1e-3
 TASK = Task(length=4, sparsity=2, strength=3.0, prevalence=0.4)
@@ -68,7 +68,7 @@ def test_a_random_start_has_the_norms_and_cosines_asked_for():
 def test_attention_with_decay_momentum_and_two_data_sets_by_hand():
     """Softmax attention and the logistic loss differentiated by hand, on the tensor sampler's own tokens."""
     d, seed, start = 15, 4, {"q": 0.6, "w": 0.3, "bias": -0.4}
-    found = Descent(TASK, "attention:2", MIXED, d, seed, "tensor", start=start).measured()
+    found = DrawnDescent(TASK, "attention:2", MIXED, d, seed, "tensor", start=start).measured()
     schedule = expand(MIXED, ("q", "w"))
     sets = [TensorData(TASK, round(alpha * d), d, seed, f":{k}") for k, alpha in enumerate(schedule.alpha)]
     xi = sets[0].signal
@@ -116,7 +116,7 @@ def least_p_value(model: str, stages: tuple[Stage, ...], start: dict | None, see
     stages = for_directions(stages, chosen)
     tables = [
         summaries(
-            [Descent(task, chosen, stages, 12, first + seed, sampler, start=start).path() for seed in range(seeds)]
+            [DrawnDescent(task, chosen, stages, 12, first + seed, sampler, start=start).path() for seed in range(seeds)]
         )
         for sampler, first in (("reduced", 0), ("tensor", 10_000))
     ]
@@ -180,7 +180,7 @@ def test_a_zero_start_is_at_chance_with_ties_counted_half():
 
 @pytest.mark.parametrize("sampler", ["reduced", "tensor"])
 def test_the_seed_decides_everything(sampler):
-    runs = [Descent(TASK, "attention", JOINT, 25, seed, sampler).measured().columns() for seed in (5, 5, 6)]
+    runs = [DrawnDescent(TASK, "attention", JOINT, 25, seed, sampler).measured().columns() for seed in (5, 5, 6)]
     for name, values in runs[0].items():
         assert np.array_equal(values, runs[1][name], equal_nan=True)
     assert not np.array_equal(runs[0]["train_loss"], runs[2]["train_loss"])
@@ -188,9 +188,9 @@ def test_the_seed_decides_everything(sampler):
 
 def test_the_number_of_bags_differentiated_at_a_time_changes_nothing(monkeypatch):
     model = get_bag_model("attention")
-    once = Descent(TASK, model, JOINT, 30, 2).path()
+    once = DrawnDescent(TASK, model, JOINT, 30, 2).path()
     monkeypatch.setattr(module, "CHUNK_NUMBERS", 4 * 2 * 16)  # 16 bags, and 60 is not a multiple
-    again = Descent(TASK, model, JOINT, 30, 2).path()
+    again = DrawnDescent(TASK, model, JOINT, 30, 2).path()
     assert again.gram == pytest.approx(once.gram, rel=1e-12)
 
 
@@ -208,7 +208,7 @@ def test_only_the_steps_asked_for_are_tested():
 
 def test_the_derivatives_of_a_model_are_compiled_once():
     model = BagModel(lambda H, bias: (H[:, 0] * H[:, 1]).mean() + bias, ("t", "w"))
-    Descent(TASK, model, Stage(3, 2.0, {"t": 1.0, "w": 1.0, "bias": 1.0}), 16, 0, start={"t": 1.0}).path()
+    DrawnDescent(TASK, model, Stage(3, 2.0, {"t": 1.0, "w": 1.0, "bias": 1.0}), 16, 0, start={"t": 1.0}).path()
     assert module._compiled_derivatives(model)._cache_size() == 1
 
 
@@ -216,9 +216,9 @@ def test_tokens_are_drawn_where_that_is_quicker():
     short, long = (Stage(steps, 2.0, {"q": 0.1, "w": 0.1}) for steps in (10, 30))
     found = [simulate_trajectory(TASK, "attention", stage, 20, 1, tested=[0]) for stage in (short, long)]
     assert [run.details["sampler"] for run in found] == ["reduced", "tensor"]
-    expected = Descent(TASK, "attention", long, 20, 1, "tensor").path()
+    expected = DrawnDescent(TASK, "attention", long, 20, 1, "tensor").path()
     assert np.array_equal(found[1].gram, expected.gram)
-    assert Descent(TASK, "attention", long, 10_000, 1, None).sampler == "reduced"  # too many tokens to keep
+    assert DrawnDescent(TASK, "attention", long, 10_000, 1, None).sampler == "reduced"  # too many tokens to keep
 
 
 def test_samples_are_rounded_and_reported():
@@ -233,7 +233,7 @@ def test_both_classes_are_required():
     rare = TASK.but(prevalence=1e-6)
     for sampler in ("reduced", "tensor"):
         with pytest.raises(ValueError, match="data set 0 holds only negative samples"):
-            Descent(rare, "pooled", Stage(1, 2.0, {"w": 1.0}), 10, 1, sampler).path()
+            DrawnDescent(rare, "pooled", Stage(1, 2.0, {"w": 1.0}), 10, 1, sampler).path()
 
 
 def test_arguments_are_checked():
@@ -282,7 +282,7 @@ def test_a_model_and_a_loss_of_ones_own():
     model = BagModel(score, ("t", "w"), "product")
     stage = Stage(3, 2.0, {"t": 0.3, "w": 0.3, "bias": 0.2})
     start = {"t": 0.5, "w": 0.5}
-    found = [Descent(TASK, model, stage, 15, 3, s, Absolute(), start).measured() for s in ("reduced", "tensor")]
+    found = [DrawnDescent(TASK, model, stage, 15, 3, s, Absolute(), start).measured() for s in ("reduced", "tensor")]
     for run in found:
         assert run.train_loss[-1] < run.train_loss[0]
         assert run.directions == ("t", "w") and run.model == "product"
@@ -293,7 +293,7 @@ def test_pooled_square_loss_is_linear_descent():
     """The pooled model with the square loss: Theta follows a linear recursion of the bags' means."""
     d, seed, rate, decay = 20, 3, 0.8, 0.1
     stage = Stage(6, 3.0, {"w": rate, "bias": 0.3}, {"w": decay})
-    found = Descent(TASK, "pooled", stage, d, seed, "tensor", "square").measured()
+    found = DrawnDescent(TASK, "pooled", stage, d, seed, "tensor", "square").measured()
     data = TensorData(TASK, 60, d, seed, ":0")
     X, y = data.collect(lambda tokens: tokens.mean(axis=1)), data.labels
     w, b = np.zeros(d), 0.0
@@ -326,9 +326,9 @@ def test_memory_is_that_of_the_products_and_not_of_the_tokens():
     task, d, steps = Task(length=10), 3000, 4
     model = get_bag_model("attention")
     stage = Stage(steps, 2.0, {"q": 1.0, "w": 1.0})
-    Descent(task, model, stage, 20, 0).path()  # compile first
+    DrawnDescent(task, model, stage, 20, 0).path()  # compile first
     tracemalloc.start()
-    Descent(task, model, stage, d, 0).path()
+    DrawnDescent(task, model, stage, d, 0).path()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     rows = 2 * d * task.length
@@ -341,7 +341,7 @@ def test_joint_training_is_descent_on_all_bags():
     training = Training(alpha0=1.0, alpha1=2.0, eta_q=3.0, eta_w=2.0, eta_b=0.5, beta=1.5, ridge=0.05, loss="square")
     found = joint_trajectory(TASK, training.but(steps=4), 20, 7, "tensor")
     stage = Stage(4, 3.0, {"q": 3.0, "w": 2.0, "bias": 0.5}, {"w": 0.05})
-    expected = Descent(TASK, "attention:1.5", stage, 20, 7, "tensor", "square").measured()
+    expected = DrawnDescent(TASK, "attention:1.5", stage, 20, 7, "tensor", "square").measured()
     assert np.array_equal(found.gram, expected.gram)
     assert found.details["bags"] == (60,)
 
@@ -363,7 +363,7 @@ def test_the_limit_is_approached():
     d, limit = 500, {"overlap": 0.7375, "square": 0.9356, "train_loss": 0.4737, "bias": -0.1168}
     stage = Stage(5, 1.0, {"w": 1.0, "bias": 0.5}, {"w": 0.01})
     task = Task(length=10, sparsity=1, strength=4.0, prevalence=0.5)
-    paths = [Descent(task, get_bag_model("tied"), stage, d, seed).path() for seed in range(24)]
+    paths = [DrawnDescent(task, get_bag_model("tied"), stage, d, seed).path() for seed in range(24)]
     found = {
         "overlap": [path.overlap[5, 0] for path in paths],
         "square": [path.gram[5, 0, 0] for path in paths],
@@ -381,7 +381,7 @@ def test_mini_batches_from_a_random_start_approach_their_limit():
     stage = Stage(steps, (1.0, 1.5), {"q": 1.0, "w": 1.0, "bias": 0.5}, {"q": 0.2, "w": 0.2}, data=("one", "two"))
     task = Task(length=4, sparsity=1, strength=4.0, prevalence=0.5)
     limit = trajectory(task, "attention", stage, start=start, accuracy=0.01, sampling=Sampling(replicates=8))
-    paths = [Descent(task, get_bag_model("attention"), stage, d, seed, start=start).path() for seed in range(24)]
+    paths = [DrawnDescent(task, get_bag_model("attention"), stage, d, seed, start=start).path() for seed in range(24)]
     assert limit.bias[0] == pytest.approx(0.8) and paths[0].bias[0] == 0.8
     assert {round(float(path.overlap[0] @ path.overlap[0]), 12) for path in paths} == {0.0}
     pairs = {

@@ -17,7 +17,7 @@ from sparsetoken.activations import softmax
 from sparsetoken.classifiers import SIMULATED
 from sparsetoken.results import NotConvergedWarning
 from sparsetoken.simulation.samplers import TensorData
-from sparsetoken.simulation.trajectory import joint_schedule, joint_trajectory
+from sparsetoken.simulation.trajectory import joint_descent, joint_trajectory
 from sparsetoken.simulation.trial import SimulationResult
 from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.solvers import minimise
@@ -143,8 +143,8 @@ def test_joint_training_is_the_last_step_of_its_trajectory(sampler):
 @pytest.mark.slow
 def test_joint_training_tends_to_the_theorys_last_step():
     """Trials scatter like 1/d and lie 1/d from the limit; eight at d = 400 leave about 3e-3 of the test error."""
-    model, stages = joint_schedule(JOINT)
-    limit = trajectory(TASK, model, stages, JOINT.loss, accuracy=0.01, sampling=Sampling(256))
+    run = joint_descent(TASK, JOINT, 400, 0, "reduced")
+    limit = trajectory(TASK, run.model, run.stages, JOINT.loss, accuracy=0.01, sampling=Sampling(256))
     trials = [simulate(TASK, JOINT, 400, seed) for seed in range(8)]
     expected = {
         "test_error": (limit.test_error[-1], limit.standard_error[-1]),

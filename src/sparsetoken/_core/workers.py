@@ -29,55 +29,23 @@ THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
 )
 
-_lock = threading.Lock()
-_holders = 0
-_limiter: Any = None
-_setter: threading.Thread | None = None
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://(\[[0-9a-fA-F:]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
-
-
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    import scipy.linalg  # noqa: F401  (SciPy brings a BLAS of its own, which must be loaded to be found)
-    from threadpoolctl import ThreadpoolController  # importing it sets an environment variable: not before it is needed
-
-    return ThreadpoolController()
 
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
     """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
 
-    Blocks may be nested and overlap in several threads. Nothing happens where the environment sets the number of threads.
+    Blocks may be nested. Nothing happens where the environment sets the number of threads.
     """
-    global _holders, _limiter, _setter
+    import scipy.linalg  # noqa: F401  (SciPy brings a BLAS of its own, which must be loaded to be found)
+    from threadpoolctl import threadpool_limits  # importing it sets an environment variable: not before it is needed
+
     if any(os.environ.get(variable) for variable in THREAD_VARIABLES):
         yield
         return
-    with _lock:
-        if _holders == 0:
-            _limiter, _setter = _controller().limit(limits=1, user_api="blas"), threading.current_thread()
-            _limiter.__enter__()
-        _holders += 1
-    try:
+    with threadpool_limits(limits=1, user_api="blas"):
         yield
-    finally:
-        with _lock:
-            _holders -= 1
-            if _holders == 0:
-                _release()
-
-
-def _release() -> None:
-    """Restore the number of BLAS threads, whichever Python thread set the limit."""
-    global _limiter, _setter
-    if threading.current_thread() is not _setter:
-        # Newer versions of threadpoolctl can only be reset by the thread that set the limit, which is done with it.
-        for library in _controller().lib_controllers:
-            if hasattr(library, "clear_controlling_thread"):
-                library.clear_controlling_thread(force=True)
-    _limiter.__exit__(None, None, None)
-    _limiter = _setter = None
 
 
 def keep_to_one_thread() -> None:

@@ -1,13 +1,14 @@
 """Finite-size experiments: one trial from a seed, with everything measured in closed form."""
 
 from .._core.averages import mean_and_error
+from ..trajectories import mean_trajectory
 from .heads import head_readout
 from .learn_directions import LearntDirections, learn_directions
 from .noise import RealNoise
 from .seeds import trial_seeds
 from .simulate import simulate
 from .simulate_end import simulate_end
-from .trajectory import joint_trajectory, mean_trajectory, simulate_trajectory
+from .trajectory import joint_trajectory, simulate_trajectory
 from .trial import SimulationResult
 from .two_steps import two_steps
 

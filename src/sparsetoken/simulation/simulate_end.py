@@ -23,7 +23,7 @@ from ..trajectories import JointEnd, decay_by_direction, mistakes
 from .samplers import TensorData
 from .samplers.tensor import draw_signal
 from .seeds import stream
-from .trajectory import BAGS_AT_A_TIME, TEST_REPLICATES, Descent, differentiate, random_start
+from .trajectory import BAGS_AT_A_TIME, TEST_REPLICATES, DrawnDescent, differentiate, random_start
 
 PROBES = 4  # of the trace: its relative error sqrt(2/(PROBES d)) moves a score by far less than the score's noise
 
@@ -65,11 +65,8 @@ def simulate_end(
     JointEnd
         Of this run; `replicon` and `coexist` are not measured.
     """
-    run, xi, x, gradient = train_to_the_end(task, model, alpha, decay, d, seed, loss, start)
-    theta, bias = x[:-1].reshape(d, -1), float(x[-1])
-    V = run.trace(theta, bias, seed)
-    z, left_out = run.scores(theta, bias, V)
-    return _result(task, run.model, (xi @ theta, theta.T @ theta, bias), V, run, (z, left_out), gradient, seed)
+    run, x, gradient = train_to_the_end(task, model, alpha, decay, d, seed, loss, start)
+    return _result(run, x, gradient)
 
 
 def train_to_the_end(
@@ -81,31 +78,35 @@ def train_to_the_end(
     seed: int,
     loss: str | Loss,
     start: Mapping[str, float] | None,
-) -> tuple[JointObjective, np.ndarray, np.ndarray, float]:
-    """The objective on data of that seed, the signal, where L-BFGS ends in (Theta, b), and the gradient's largest entry."""
+) -> tuple[JointObjective, np.ndarray, float]:
+    """The objective on data of that seed, where L-BFGS ends in (Theta, b), and the gradient's largest entry."""
     bag_model = get_bag_model(model)
     decays = decay_by_direction(bag_model.directions, decay)
-    (count,) = Descent(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start).counts
+    (count,) = DrawnDescent(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start).counts
     xi = draw_signal(seed, d)
     bags = TensorData(task, count, d, seed, ":0", None, xi)
     run = JointObjective(bags, bag_model, get_loss(loss), np.array(list(decays.values())))
     first = np.append(random_start(start, bag_model, xi, seed).ravel(), bag_model.start_bias(start))
-    return run, xi, *run.minimised(first)
+    return run, *run.minimised(first)
 
 
-def best_bias_error(
-    task: Task, run: JointObjective, xi: np.ndarray, x: np.ndarray, seed: int
-) -> tuple[float, dict[str, float]]:
+def best_bias_error(run: JointObjective, x: np.ndarray) -> tuple[float, dict[str, float]]:
     """The test error with the best bias for the directions of an end, and their overlaps: without leave-one-out scores, which
     take most of the time."""
-    from ..laws.bag_model_measures import FreshBags
     from ..laws.error_measures import best_bias
 
-    theta, bias = x[:-1].reshape(len(xi), -1), float(x[-1])
-    fresh = FreshBags(task, run.model, stream(seed, "quadrature"), TEST_REPLICATES)
+    theta, bias = run.split_point(x)
+    overlap = run.bags.signal @ theta
     scores = run.scores(theta, bias, np.zeros((theta.shape[1],) * 2))[0]
-    error = best_bias(fresh.error_by_bias(xi @ theta, theta.T @ theta, bias), bias, scores)[1]
-    return error, dict(zip(run.model.directions, (xi @ theta).tolist(), strict=True))
+    error = best_bias(fresh_of(run).error_by_bias(overlap, theta.T @ theta, bias), bias, scores)[1]
+    return error, dict(zip(run.model.directions, overlap.tolist(), strict=True))
+
+
+def fresh_of(run: JointObjective) -> Any:
+    """The `FreshBags` that a run is tested on."""
+    from ..laws.bag_model_measures import FreshBags
+
+    return FreshBags(run.bags.task, run.model, stream(run.bags.seed, "quadrature"), TEST_REPLICATES)
 
 
 class JointObjective:
@@ -115,13 +116,17 @@ class JointObjective:
         self.bags, self.model, self.loss, self.decay = bags, model, loss, decay
         self.y, self.n = bags.labels, len(bags.labels)
 
+    def split_point(self, x: np.ndarray) -> tuple[np.ndarray, float]:
+        """(Theta, b) of a point."""
+        return x[:-1].reshape(-1, len(self.decay)), float(x[-1])
+
     def split(self, values: np.ndarray, parts: list[np.ndarray]) -> list[np.ndarray]:
         """Values of all bags, length by length as the parts are."""
         return np.split(values, np.cumsum([len(part) for part in parts])[:-1])
 
     def objective(self, points: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Value and gradient in (Theta, b), for `minimise_together`."""
-        theta, bias = points[0, :-1].reshape(-1, len(self.decay)), float(points[0, -1])
+        theta, bias = self.split_point(points[0])
         parts = [differentiate(self.model, H, bias) for H in self.bags.fields(theta)]
         z, bias_slope = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
         slope = self.loss.slope(z, self.y) / self.n
@@ -199,33 +204,24 @@ def _compiled_change(model: BagModel) -> Callable[..., Any]:
     )
 
 
-def _result(
-    task: Task,
-    model: BagModel,
-    at: tuple[np.ndarray, np.ndarray, float],
-    V: np.ndarray,
-    run: JointObjective,
-    scores: tuple[np.ndarray, np.ndarray],
-    gradient: float,
-    seed: int,
-) -> JointEnd:
-    from ..laws.bag_model_measures import FreshBags
+def _result(run: JointObjective, x: np.ndarray, gradient: float) -> JointEnd:
     from ..laws.error_measures import MEASURES, errors_by_bias
 
-    m, gram, bias = at
-    fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)
-
+    model, (theta, bias) = run.model, run.split_point(x)
+    V = run.trace(theta, bias, run.bags.seed)
+    scores, left_out = run.scores(theta, bias, V)
+    m, gram, fresh = run.bags.signal @ theta, theta.T @ theta, fresh_of(run)
     tested = fresh.measures(m[None], gram[None], np.array([bias]))
     measured: dict[str, Any] = {name: float(tested[name][0][0]) for name in MEASURES}
     equal = np.full(run.n, 1.0 / run.n)
-    measured |= errors_by_bias(fresh.error_by_bias(m, gram, bias), bias, scores[1], run.y, equal)
+    measured |= errors_by_bias(fresh.error_by_bias(m, gram, bias), bias, left_out, run.y, equal)
     names = model.directions
     return JointEnd(
         model=model.name,
         **measured,
         balanced_error=1.0 - 0.5 * (measured["sensitivity"] + measured["specificity"]),
-        train_loss=float(run.loss.value(scores[0], run.y).mean()),
-        train_error=float(mistakes(scores[0], run.y).mean()),
+        train_loss=float(run.loss.value(scores, run.y).mean()),
+        train_error=float(mistakes(scores, run.y).mean()),
         bias=bias,
         overlap=dict(zip(names, m.tolist(), strict=True)),
         cosine={a: cosine_of(float(m[i]), float(np.sqrt(gram[i, i]))) for i, a in enumerate(names)},

@@ -20,13 +20,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.averages import standard_error
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..training import Training
-from ..trajectories import SCALARS, Trajectory, at_steps, mistakes, steps_tested
+from ..trajectories import Trajectory, at_steps, mistakes, steps_tested
 from .noise import TokenDraw
 from .samplers import TensorData
 from .samplers.drawn_bags import check_affordable, check_size, sample_count
@@ -89,7 +88,7 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
-    return Descent(task, model, stages, d, seed, None, loss, start).measured(tested)
+    return DrawnDescent(task, model, stages, d, seed, None, loss, start).measured(tested)
 
 
 class Path(NamedTuple):
@@ -104,7 +103,7 @@ class Path(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class DrawnDescent:
     """Gradient descent of a bag model on data that is drawn; its arguments are those of `simulate_trajectory`, checked here.
 
     The sampler is "reduced" (products with the tokens) or "tensor" (every token), None the quicker one. Both draw the same
@@ -223,43 +222,14 @@ def joint_trajectory(
     return joint_descent(task, training, d, seed, sampler).measured()
 
 
-def joint_descent(task: Task, training: Training, d: int, seed: int, sampler: str) -> Descent:
+def joint_descent(task: Task, training: Training, d: int, seed: int, sampler: str) -> DrawnDescent:
     """The run of `joint_trajectory`."""
-    model, stages = joint_schedule(training)
-    return Descent(task, model, stages, d, seed, sampler, training.loss)
-
-
-def joint_schedule(training: Training) -> tuple[BagModel, tuple[Stage, ...]]:
-    """The bag model and the schedule that joint training with these settings is (see `joint_trajectory`)."""
     if not training.beta > 0:
         raise ValueError(f"beta must be positive for joint training, got {training.beta!r}")
     rates = {"q": training.eta_q, "w": training.eta_w, "bias": training.eta_b}
     stage = Stage(training.steps, training.alpha0 + training.alpha1, rates, {"w": training.ridge})
-    return get_bag_model("attention" if training.beta == 1 else f"attention:{training.beta!r}"), (stage,)
-
-
-def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
-    """The mean of independent runs of one training, with standard errors of the mean.
-
-    Parameters
-    ----------
-    runs : sequence of Trajectory
-        At least two, of the same model and length; their scatter includes that of the numerical integration.
-    """
-    if len(runs) < 2 or len({(run.directions, run.steps) for run in runs}) > 1:
-        raise ValueError("runs must be two or more trajectories of the same model and number of steps")
-
-    def averaged(values: list[Any]) -> tuple[Any, Any]:
-        if isinstance(values[0], Mapping):
-            pairs = {name: averaged([value[name] for value in values]) for name in values[0]}
-            means, errors = ({name: pair[k] for name, pair in pairs.items()} for k in (0, 1))
-            return means, errors
-        return np.mean(values, axis=0), standard_error(values)
-
-    names = (*SCALARS, "gram", "overlap", "cosine")
-    fields, errors = averaged([{name: getattr(run, name) for name in names} for run in runs])
-    details = {k: v for k, v in runs[0].details.items() if k not in ("seed", "seconds")} | {"runs": len(runs)}
-    return Trajectory(directions=runs[0].directions, **fields, errors=errors, model=runs[0].model, details=details)
+    model = "attention" if training.beta == 1 else f"attention:{training.beta!r}"
+    return DrawnDescent(task, model, stage, d, seed, sampler, training.loss)
 
 
 def random_start(start: Mapping[str, float] | None, model: BagModel, signal: np.ndarray, seed: int) -> np.ndarray:

@@ -146,6 +146,6 @@ def end_directions_trial(task: Task, d: int, seed: int, given: GivenEnd, start: 
     """How good the directions are at which joint training ends at finite d: with the best bias for them."""
     from ...simulation.simulate_end import best_bias_error, train_to_the_end
 
-    run, xi, x, _ = train_to_the_end(task, given.model, given.alpha, given.decay, d, seed, given.loss, start)
-    error, overlaps = best_bias_error(task, run, xi, x, seed)
+    run, x, _ = train_to_the_end(task, given.model, given.alpha, given.decay, d, seed, given.loss, start)
+    error, overlaps = best_bias_error(run, x)
     return {"best_bias_error": error, **{f"overlap[{a}]": m for a, m in overlaps.items()}}
