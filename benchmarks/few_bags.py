@@ -221,12 +221,12 @@ def measure(name, seed, size):
     bags = Bags(LAWS[name](rng, y))
     train, test, labels, positive = bags[np.arange(size)], bags[np.arange(size, size + TEST)], y[:size], y[size:] == 1
 
-    def told(scores):
+    def measured(scores):
         return area_under_curve(scores, positive), float(np.mean((scores > 0) == positive))
 
     odds = BagClassifier().fit(train, labels).decision_function(test)
-    peers = np.array([told(scores) for scores in baseline_scores(train, labels, test).values()])
-    return (share_of_log_loss(odds, positive, labels), *told(odds)), peers
+    peers = np.array([measured(scores) for scores in baseline_scores(train, labels, test).values()])
+    return (share_of_log_loss(odds, positive, labels), *measured(odds)), peers
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A large trial, training dynamics and estimators on an accelerator: `python -m benchmarks.gpu` (sizes shrink on a CPU).
 
 Prints, and with --json FILE writes: time, points per second, the floor set by memory bandwidth, and agreement with the CPU.
-Every part is a process of its own, ended when five minutes are over in all: what was not reached says so.
+Every part is a process of its own, ended when five minutes are over in all: what was not reached is named.
 """
 
 from __future__ import annotations

@@ -283,8 +283,8 @@ def measure(name, count, seed):
     train, test, known, positive = Bags(bags[:count]), Bags(bags[count:]), y[:count], y[count:] == 1
     odds = BagClassifier().fit(train, known).decision_function(test)
     scores = {"bag classifier": odds, **baseline_scores(train, known, test)}
-    told = {k: (np.mean((u > 0) == positive), area_under_curve(u, positive)) for k, u in scores.items()}
-    return told, share_of_log_loss(odds, positive, known)
+    measured = {k: (np.mean((u > 0) == positive), area_under_curve(u, positive)) for k, u in scores.items()}
+    return measured, share_of_log_loss(odds, positive, known)
 
 
 def main() -> None:
@@ -297,7 +297,7 @@ def main() -> None:
     for name in names:
         for count in SIZES:
             found = [measure(name, count, FIRST + k) for k in range(REPEATS)]
-            values = {k: np.array([told[k] for told, _ in found]) for k in found[0][0]}
+            values = {k: np.array([row[k] for row, _ in found]) for k in found[0][0]}
             ours = values.pop("bag classifier")
             if heading is None:
                 heading = ["law", "accuracy / AUC", "log loss", *values]

@@ -1,4 +1,4 @@
-"""Bag models: what the built-in scores compute, and models of one's own."""
+"""Bag models: what the built-in scores compute, and users' models."""
 
 import runpy
 

@@ -25,6 +25,6 @@ def test_readme_example_prints_what_it_says():
     assert run(code[0]) == output[0]
 
 
-def test_loss_of_ones_own_in_the_documentation():
+def test_loss_of_a_user_in_the_documentation():
     (code,) = (block for block in blocks("docs/simulate.md", "python") if "class Sharper(Loss)" in block)
     assert 0.0 < float(run(code)) < 0.2

@@ -108,7 +108,7 @@ def test_plain_forms(pair):
 
 
 def test_fixed_points_share_the_fields():
-    """`theory.erm` on a law that knows its query has them too; a law of one's own does not know xi."""
+    """`theory.erm` on a law that knows its query has them too; a user's law does not know xi."""
     infinite = forecast(TASK, TRAINING, **OPTIONS)
     found = infinite.result
     assert isinstance(found, ClassifierResult) and found.model == "attention" and found.steps is None
@@ -177,7 +177,7 @@ def test_a_frozen_mapping_is_a_mapping():
     assert kept["w"] == 1.0 and pickle.loads(pickle.dumps(kept)) == kept
 
 
-def test_arrays_of_a_caller_stay_his_own():
+def test_arrays_of_a_caller_stay_writable():
     from sparsetoken._core.frozen import read_only
 
     mine = np.zeros(3)

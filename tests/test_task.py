@@ -126,7 +126,7 @@ def test_a_loss_has_one_spelling():
     assert Training(SmoothedHinge()).to_dict()["loss"] == "smoothed_hinge"
 
 
-def test_a_loss_of_ones_own_works_but_is_not_plain_data():
+def test_a_loss_of_a_user_works_but_is_not_plain_data():
     class Mine(Loss):
         name = "logistic"  # the name of a known loss does not make it that loss
 

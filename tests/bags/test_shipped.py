@@ -18,7 +18,7 @@ def test_shipped_bags_are_there_and_are_kept(name):
 
 
 def test_neighbouring_patches_and_words_have_something_in_common():
-    """Tokens of one bag are more alike than tokens of different bags; digits dealt at random are not."""
+    """Tokens of one bag are more alike than tokens of different bags; digits assigned to bags at random are not."""
     for name in ("photographs", "text"):
         bags = shipped_bags(name)
         x = (bags.tokens - bags.tokens.mean(0)) / bags.tokens.std(0)

@@ -1,4 +1,4 @@
-"""Noise of one's own from the command line."""
+"""Noise that a user gives, from the command line."""
 
 from __future__ import annotations
 

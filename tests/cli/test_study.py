@@ -168,7 +168,7 @@ def test_errors_are_one_line(tmp_path, command, monkeypatch, arguments, message)
 
 
 def test_what_is_wrong_with_a_study_is_told_after_the_run_and_costs_nothing(tmp_path, command):
-    """A misnamed column in a claim and in a panel, and findings that fail: told, exit code 1, everything else reported."""
+    """A misnamed column in a claim and in a panel, and findings that fail: named, exit code 1, everything else reported."""
     path = tmp_path / "wrong.toml"
     path.write_text("""
 name = "wrong"

@@ -121,15 +121,15 @@ def test_bad_input_ends_in_a_sentence(change, message):
 
 
 def test_copies_add_nothing_to_the_trust_in_a_regression():
-    """Twelve bags of a weak signal, and the same ten times with groups that say so."""
+    """Twelve bags of a weak signal, and the same ten times with the copies marked as groups."""
     rng = np.random.default_rng(12)
     X = rng.standard_normal((12, 3, 4))
     y = X[:, :, 0].mean(axis=1) + 0.3 * rng.standard_normal(12)
     many = np.repeat(np.arange(12), 10)
     noisy = X[many] + 1e-3 * rng.standard_normal((120, 3, 4))
-    told, naive = BagRegressor(lift=0, candidates=["pooled"]), BagRegressor(lift=0, candidates=["pooled"])
+    grouped, naive = BagRegressor(lift=0, candidates=["pooled"]), BagRegressor(lift=0, candidates=["pooled"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
-        told.fit(noisy, y[many], groups=many)
+        grouped.fit(noisy, y[many], groups=many)
         naive.fit(noisy, y[many])
-    assert told.trust_ < 0.95 < naive.trust_
+    assert grouped.trust_ < 0.95 < naive.trust_

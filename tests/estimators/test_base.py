@@ -257,7 +257,7 @@ def test_warnings_say_what_is_wrong():
 
 
 def test_log_odds_of_zero_are_half_a_mistake():
-    """As in simulations: without half of each, a held-out error of 100 % for bags that cannot be told apart."""
+    """As in simulations: without half of each, a held-out error of 100 % for bags that are alike."""
     labels = np.arange(60) % 2
     model = MessagePassingClassifier().fit([np.full((4, 3), 5.0)] * 60, labels)
     assert model.diagnostics_["held_out_error"] == 0.5

@@ -124,9 +124,9 @@ def test_a_learner_is_weighed_against_the_class_frequencies():
     final = final_calibration(nothing, noise, signs, weights, 1)
     assert abs(final.slope) < 0.05 and abs(final.offset - np.log(1 / 3)) < 0.1
     scores = 2.0 * signs + rng.standard_normal(300)
-    told = fit_calibration(scores, signs, weights)
-    final = final_calibration(told, scores, signs, weights, 50)
-    np.testing.assert_allclose([final.slope, final.offset], [told.slope, told.offset], rtol=1e-6)
+    found = fit_calibration(scores, signs, weights)
+    final = final_calibration(found, scores, signs, weights, 50)
+    np.testing.assert_allclose([final.slope, final.offset], [found.slope, found.offset], rtol=1e-6)
 
 
 def calibration_objective(slope, offset, scores, signs):
@@ -136,12 +136,12 @@ def calibration_objective(slope, offset, scores, signs):
     return np.mean(np.logaddexp(0.0, u) - targets * u) + 0.5 * prior / len(signs)
 
 
-@pytest.mark.parametrize("told", [0.0, 1.0, -1.0])
+@pytest.mark.parametrize("signal", [0.0, 1.0, -1.0])
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e20])
-def test_scores_of_any_size_are_shrunk(size, told):
+def test_scores_of_any_size_are_shrunk(size, signal):
     """A learner without a scale may be sure of itself by a factor of a billion."""
     signs = np.where(np.arange(300) % 4 == 0, 1.0, -1.0)
-    scores = size * (np.random.default_rng(3).standard_normal(300) + told * signs)
+    scores = size * (np.random.default_rng(3).standard_normal(300) + signal * signs)
     found = fit_calibration(scores, signs, np.ones(300))
     slopes, offsets = np.append(0.0, np.exp(np.linspace(-52.0, 3.0, 441))), np.linspace(-1.2, 0.8, 41)
     best = min(calibration_objective(slope, offset, scores, signs) for slope in slopes for offset in offsets)
@@ -182,7 +182,7 @@ def test_where_nothing_can_be_held_out_odds_stay_near_the_frequencies(model, pos
     odds = fitted.decision_function(rng.standard_normal((200, 5, 6)))
     prior = np.log(positive / (30 - positive))
     assert np.abs(odds - prior).max() < np.log(2)
-    assert len(np.unique(odds)) == 200  # bags are still told apart
+    assert len(np.unique(odds)) == 200  # bags still have different odds
 
 
 def test_the_centre_is_left_alone_and_the_bounds_are_approached():
@@ -198,8 +198,8 @@ def test_the_centre_is_left_alone_and_the_bounds_are_approached():
     "model", [PooledClassifier(), BagClassifier(lift=20, candidates=["pooled"])], ids=["pooled", "bag"]
 )
 def test_patients_that_differ_are_not_taken_for_classes(model, classes, patients):
-    """Twenty bags per patient say little more about the patients' labels than one: chance alone told held-out patients apart
-    well enough to be trusted, at up to 2.3 times the class frequencies' log loss on new patients."""
+    """Twenty bags per patient say little more about the patients' labels than one: by chance alone held-out patients were
+    separated well enough to be trusted, at up to 2.3 times the class frequencies' log loss on new patients."""
     worst = 0.0
     for seed in range(10):
         rng = np.random.default_rng(seed)

@@ -72,7 +72,9 @@ def test_one_step_is_a_step_down_the_gradient():
 @pytest.mark.parametrize("training", ["joint", "tied"])
 def test_the_default_schedule_is_stopped_and_calibrated_by_held_out_bags(training):
     bags, labels, _ = planted_bags(6, n=300, d=12, strength=5.0)
-    stretched = [bag * np.r_[4.0, np.ones(11)] for bag in bags]  # one loud feature: smaller steps are needed
+    stretched = [
+        bag * np.r_[4.0, np.ones(11)] for bag in bags
+    ]  # one feature of high variance: smaller steps are needed
     for scale, some in ((True, bags), (False, stretched)):
         model = AttentionClassifier(training, scale=scale).fit(some[:200], labels[:200])
         assert model.diagnostics_["held_out_auc"] > 0.8

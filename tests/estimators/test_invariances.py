@@ -35,7 +35,7 @@ FITS = {"rtol": 0, "atol": 1e-5}
 
 
 def drawn(seed=0, n=90, length=6, d=8):
-    """Bags one token of which is large where the label is 1; features that are skewed, so that their sign can be told."""
+    """Bags one token of which is large where the label is 1; features that are skewed, so that their sign can be found."""
     rng = np.random.default_rng(seed)
     X, y = rng.gamma(4.0, 0.5, (n, length, d)), rng.integers(0, 2, n)
     X[y == 1, 0, :3] += 2.0

@@ -27,7 +27,7 @@ def test_pooled_and_vectorized_match_logistic_regression():
         vectorized.predict([b[:5] for b in bags])
 
 
-def test_numbers_of_ones_own_mean_exactly_that():
+def test_numbers_of_a_user_mean_exactly_that():
     bags, labels, _ = planted_bags(8, n=60, d=40, strength=9.0)
     model = PooledClassifier(ridge=1e-8, scale=False).fit(bags, labels)
     raw = [b.mean(axis=0) @ model.coef_[0] + model.intercept_[0] for b in bags]

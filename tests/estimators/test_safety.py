@@ -163,25 +163,25 @@ def test_log_odds_stay_within_what_the_training_bags_support(make):
 def test_token_scores_are_evidence_for_the_positive_class():
     """Tokens of two kinds draw attention, and only one of them speaks for the positive class.
 
-    Bags of both classes hold a loud token; its sign decides. The query alone cannot tell the two kinds apart.
+    Bags of both classes hold one large token; its sign decides. The query alone cannot tell the two kinds apart.
     """
     rng = np.random.default_rng(9)
     y = np.arange(400) % 2
     X = rng.standard_normal((400, 8, 5))
-    X[:, 0, 0] += 6.0  # loud in every bag: attended to
+    X[:, 0, 0] += 6.0  # large in every bag: attended to
     X[:, 0, 1] += np.where(y == 1, 4.0, -4.0)
     from sparsetoken.estimators.calibration import area_under_curve
 
     for model in (BagClassifier(), BagClassifier(lift=0, candidates=["attention"]), AttentionClassifier()):
         model.fit(X[:200], y[:200])
         scores = np.array(model.token_scores(X[200:]))
-        loud = scores[:, 0]
-        assert area_under_curve(loud, y[200:] == 1) > 0.95
-        assert np.median(scores[:, 1:]) < loud[y[200:] == 1].mean()
+        large = scores[:, 0]
+        assert area_under_curve(large, y[200:] == 1) > 0.95
+        assert np.median(scores[:, 1:]) < large[y[200:] == 1].mean()
         if (
             model.get_params().get("candidates") != "auto"
         ):  # a tied head cannot say no: it looks for tokens that say yes
-            assert loud[y[200:] == 0].mean() < np.median(scores[:, 1:])
+            assert large[y[200:] == 0].mean() < np.median(scores[:, 1:])
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])

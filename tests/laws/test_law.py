@@ -99,7 +99,7 @@ def test_same_arguments_same_draws():
     )
 
 
-def test_law_of_ones_own_from_samples_and_from_nodes():
+def test_law_of_a_user_from_samples_and_from_nodes():
     task = Task()
     law = theory.attention_law(task, 0.8, 1.0)
     built_in = theory.erm(law, 2.0, 1e-2)

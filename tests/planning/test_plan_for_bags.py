@@ -127,10 +127,10 @@ def test_plan_command_reads_a_file(drawn, bags_plan, tmp_path, command, monkeypa
 
 
 def test_the_learner_is_told_which_class_carries_the_signal(monkeypatch):
-    told = []
+    labels_given = []
 
     def measure(bags, positive, make, *_, **__):
-        told.append(make().positive_label)
+        labels_given.append(make().positive_label)
         raise ArithmeticError("enough")
 
     module = sys.modules[plan_for_bags.__module__]  # the package has the function under the same name
@@ -138,7 +138,7 @@ def test_the_learner_is_told_which_class_carries_the_signal(monkeypatch):
     for label in (None, "sick", "well"):
         with pytest.raises(ArithmeticError, match="enough"):
             plan_for_bags(np.zeros((12, 2, 3)), ["sick", "well"] * 6, positive_label=label)
-    assert told == [None, False, True]
+    assert labels_given == [None, False, True]
     with pytest.raises(ValueError, match="positive_label must be None or one of 'sick' and 'well', got 'ill'"):
         plan_for_bags(np.zeros((12, 2, 3)), ["sick", "well"] * 6, positive_label="ill")
 

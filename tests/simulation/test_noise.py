@@ -54,7 +54,7 @@ def test_gaussian_noise_is_the_model_itself():
 
 
 def test_counting_agrees_with_the_formula_where_there_is_one():
-    """White Gaussian noise as a function of one's own: the same bags as the tensor sampler's, tested by counting."""
+    """White Gaussian noise as a user's function: the same bags as the tensor sampler's, tested by counting."""
     own = simulate(TASK, TRAINING, 40, 3, tokens=Tokens(noise=lambda rng, shape: rng.standard_normal(shape)))
     exact = simulate(TASK, TRAINING, 40, 3, sampler="tensor")
     assert (own.norm_w, own.train_loss, own.cosine["q"]) == (exact.norm_w, exact.train_loss, exact.cosine["q"])
@@ -140,7 +140,7 @@ def test_standards():
 
 
 def test_real_bags_as_noise():
-    """Gaussian bags of one's own: the forecast's error, on held-out bags, with d from the bags."""
+    """A user's Gaussian bags: the forecast's error, on held-out bags, with d from the bags."""
     rng = np.random.default_rng(5)
     bags = Bags(10.0 + 3.0 * rng.standard_normal((1200, 6, 40)))
     found = [simulate(TASK, TRAINING, None, seed, tokens=Tokens(noise=bags)) for seed in range(6)]
@@ -162,15 +162,15 @@ def test_shipped_noise_by_name():
     assert noise_of("digits").tokens == "mixed" and noise_of("digits").dimension == 61
 
 
-def test_a_direction_of_ones_own():
+def test_a_users_direction():
     rng = np.random.default_rng(1)
     bags = rng.standard_normal((900, 5, 30)) * np.linspace(0.2, 3.0, 30)
-    quiet, loud = np.eye(30)[0], np.eye(30)[-1]
+    low, high = np.eye(30)[0], np.eye(30)[-1]
     errors = [
         simulate(
             TASK, TRAINING, None, 0, model="pooled", tokens=Tokens(noise=RealNoise(bags, standardise="none"), signal=xi)
         ).test_error
-        for xi in (quiet, loud)
+        for xi in (low, high)
     ]
     assert errors[0] < 0.1 < 0.2 < errors[1]
 
@@ -286,7 +286,7 @@ def test_joint_training_is_descent_in_any_noise(world):
 
 
 def test_joint_training_in_white_noise_given_otherwise():
-    """Normal tokens of one's own, a covariance of ones, and a signal: the numbers of plain joint training."""
+    """A user's normal tokens, a covariance of ones, and a signal: the numbers of plain joint training."""
     plain = simulate(TASK, JOINT, 20, 4, sampler="tensor")
     for world in ({"noise": lambda rng, shape: rng.standard_normal(shape)}, {"covariance": np.ones(20)}):
         found = simulate(TASK, JOINT, 20, 4, sampler="tensor", tokens=Tokens(**world))

@@ -261,7 +261,7 @@ def test_divergence_is_an_error():
 
 
 class Absolute(Loss):
-    """A loss of one's own that only NumPy can evaluate: sqrt(1 + (z - y)^2)."""
+    """A user's loss that only NumPy can evaluate: sqrt(1 + (z - y)^2)."""
 
     name = "absolute"
 
@@ -275,7 +275,7 @@ class Absolute(Loss):
         return self.value(z, y) ** -3
 
 
-def test_a_model_and_a_loss_of_ones_own():
+def test_a_users_model_and_loss():
     def score(H, bias):
         return (H[:, 0] * H[:, 1]).mean() + bias
 

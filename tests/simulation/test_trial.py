@@ -179,7 +179,7 @@ def test_vectorized_at_full_size():
     assert 0.38 < found.test_error < 0.43  # the limit is 0.4034, and trials at this size spread by 0.003
 
 
-def test_a_loss_of_ones_own_runs():
+def test_a_loss_of_a_user_runs():
     class Soft(Loss):
         name = "soft"
 

@@ -211,7 +211,7 @@ def test_zero_ridge():
     assert separable.stopped == "unbounded" and not separable.converged
 
 
-def test_a_loss_of_ones_own():
+def test_a_loss_of_a_user():
     class Exponential(Loss):
         """exp(-m) for m >= 0, continued by its second-order expansion: convex, smooth, unbounded curvature range."""
 

@@ -73,7 +73,7 @@ def test_features_of_very_different_sizes():
     assert fit_erm(x, y, 1e-3, "square").stopped == "gradient"
 
 
-def test_a_loss_of_ones_own_by_that_name_is_not_taken_for_it():
+def test_a_loss_of_a_user_by_that_name_is_not_taken_for_it():
     class Steeper(Loss):
         name = "square"
 

@@ -77,7 +77,7 @@ def test_newton_costs_what_bends():
 
 
 def test_stalling_is_not_convergence(monkeypatch):
-    """A method whose directions are useless must say so, unless the gradient is at rounding level."""
+    """A method whose directions are useless must be reported, unless the gradient is at rounding level."""
     p = problem()
     exact = minimise(p, p.at(np.zeros(13)), 1e-12).point
     monkeypatch.setattr(module, "line_search", lambda *_: 0.0)

@@ -63,14 +63,14 @@ def test_what_several_studies_want_is_run_once_and_its_failure_told_to_all(tmp_p
     marker.touch()
     flaky = Grid("t", "flaky", {"marker": str(marker)}, {"x": [1.0, 2.0]}, source=SOURCE).trials()
     toys = Grid("t", "toy", {"log": str(log)}, {"x": [1.0, 2.0]}, source=SOURCE).trials()
-    told = [[], []]
-    batches = [Batch(flaky + toys[:1], told[0].append), Batch(toys + flaky, told[1].append)]
+    counted = [[], []]
+    batches = [Batch(flaky + toys[:1], counted[0].append), Batch(toys + flaky, counted[1].append)]
     with Store(tmp_path / "s.sqlite") as store, open_executor(workers=2) as pool:
         run_batches(batches, store, pool)
     one, two = (batch.summary for batch in batches)
     assert (one.total, one.reused, one.done, len(one.failed)) == (3, 0, 2, 1)
     assert (two.total, two.reused, two.done, len(two.failed)) == (4, 2, 1, 1)
-    assert (sum(told[0]), sum(told[1])) == (3, 4)
+    assert (sum(counted[0]), sum(counted[1])) == (3, 4)
     assert len(log.read_text().splitlines()) == 2
 
 

@@ -60,10 +60,10 @@ def test_the_scale_of_the_tokens_goes_into_readout_and_ridge():
     size = 1.7
     spectrum, query = white(0.8, 1.5)
     wide = theory.Spectrum.of(size**2 * spectrum.eigenvalues, spectrum.direction)
-    loud = theory.erm(theory.coloured_law(Task(strength=5.0 * size), wide, query, 1 / size), 2.0, size**2 * 1e-2)
+    scaled = theory.erm(theory.coloured_law(Task(strength=5.0 * size), wide, query, 1 / size), 2.0, size**2 * 1e-2)
     plain = theory.erm(theory.coloured_law(Task(strength=5.0), spectrum, query), 2.0, 1e-2)
-    assert loud.test_error == pytest.approx(plain.test_error, abs=1e-6)
-    assert size * loud.norm_w == pytest.approx(plain.norm_w, rel=1e-5) and loud.bias == pytest.approx(
+    assert scaled.test_error == pytest.approx(plain.test_error, abs=1e-6)
+    assert size * scaled.norm_w == pytest.approx(plain.norm_w, rel=1e-5) and scaled.bias == pytest.approx(
         plain.bias, rel=1e-5
     )
 

@@ -123,7 +123,7 @@ def test_an_accuracy_out_of_reach_is_refused():
         theory.erm(attention(), 2.0, 0.01, "square", accuracy=0.02).on(attention(5), accuracy=1e-9, strict=True)
 
 
-def test_laws_of_ones_own():
+def test_laws_of_a_user():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.standard_normal(640), np.zeros(640), np.full(640, 0.5)])
     law = theory.law_from_samples(rows + [2.0, 0, 0], rows, 0.5)

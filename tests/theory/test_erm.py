@@ -219,7 +219,7 @@ class Traceable(Loss):
 
 
 @pytest.mark.parametrize("loss", [MyLogistic(), Traceable()], ids=["numpy", "traceable"])
-def test_a_loss_of_ones_own(loss):
+def test_a_loss_of_a_user(loss):
     own, built_in = (theory.erm(POOLED, 3.0, 1e-2, which) for which in (loss, "logistic"))
     for name in ("test_error", "train_loss", "norm_w", "V"):
         assert getattr(own, name) == pytest.approx(getattr(built_in, name), rel=1e-6)

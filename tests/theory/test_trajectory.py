@@ -380,16 +380,16 @@ def test_the_result_reads_well():
 
 
 def test_progress_is_told_after_each_replicate_and_may_stop_the_work():
-    told = []
+    reported = []
 
     def stop(done, wanted):
-        told.append((done, wanted))
+        reported.append((done, wanted))
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         theory.trajectory(Task(4), "pooled", Stage(2, 1.0, {"w": 1.0}), sampling=theory.Sampling(64, 3, stop))
-    assert told == [(1, 3), (2, 3)]
+    assert reported == [(1, 3), (2, 3)]
 
 
 def test_single_precision_of_tangents_does_not_change_the_answer():
