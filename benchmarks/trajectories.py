@@ -14,7 +14,7 @@ from sparsetoken import Task
 from sparsetoken._core.devices import double_precision
 from sparsetoken.laws.bag_model_measures import fresh_draws, measures_on
 from sparsetoken.schedules import Stage
-from sparsetoken.simulation.trajectory import DrawnDescent, simulate_trajectory
+from sparsetoken.simulation.trajectory import simulate_trajectory
 from sparsetoken.theory.dynamics.problem import PROBES, problem_of, replicate_rng
 from sparsetoken.theory.dynamics.trajectory import solve_replicate
 
@@ -145,7 +145,7 @@ def trajectories(quick: bool) -> list[Row]:
     peer, note = _at_equal_error(_median(timings["plain"]), scatter(found["plain"]), error)
     rows.append(Row(what, one, "plain NumPy, a tangent for each step", peer, note, "10"))
 
-    timing, _ = timed(lambda: DrawnDescent(TASK, "attention", stage(steps), d, 0, "tensor").measured(), 1)
+    timing, _ = timed(lambda: simulate_trajectory(TASK, "attention", stage(steps), d, 0, sampler="tensor"), 1)
     trials = [simulated(seed) for seed in range(min(runs, 16))]
     peer, note = _at_equal_error(timing, scatter(trials), error)
     rows.append(Row(what, one, f"averaged full-tensor simulation at d = {d}", peer, note, "10"))

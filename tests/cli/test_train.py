@@ -107,8 +107,9 @@ def test_bad_simulations_are_refused_before_the_theory(command, monkeypatch):
         raise AssertionError("the theory was computed first")
 
     monkeypatch.setattr("sparsetoken.theory.trajectory", too_late)
-    code, out, err = command("train", "-T", 2, "-d", 10**9)
-    assert code == 2 and out == "" and "too many to simulate" in err and len(err.splitlines()) == 1
+    for arguments, words in ((("--sampler", "dice"), "sampler"), (("-d", 10**9), "too many to simulate")):
+        code, out, err = command("train", "-T", 2, *arguments)
+        assert code == 2 and out == "" and words in err and len(err.splitlines()) == 1
 
 
 def test_a_run_that_fails_costs_no_other(command, monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""DrawnDescent step by step: against descent written out by hand, the two samplers against each other, and the limits.
+"""Descent step by step: against descent written out by hand, the two samplers against each other, and the limits.
 
 Statistical tests state their level: a family of m comparisons runs at LEVEL/m each, and seeds are fixed.
 """
@@ -68,7 +68,7 @@ def test_a_random_start_has_the_norms_and_cosines_asked_for():
 def test_attention_with_decay_momentum_and_two_data_sets_by_hand():
     """Softmax attention and the logistic loss differentiated by hand, on the tensor sampler's own tokens."""
     d, seed, start = 15, 4, {"q": 0.6, "w": 0.3, "bias": -0.4}
-    found = DrawnDescent(TASK, "attention:2", MIXED, d, seed, "tensor", start=start).measured()
+    found = simulate_trajectory(TASK, "attention:2", MIXED, d, seed, sampler="tensor", start=start)
     schedule = expand(MIXED, ("q", "w"))
     sets = [TensorData(TASK, round(alpha * d), d, seed, f":{k}") for k, alpha in enumerate(schedule.alpha)]
     xi = sets[0].signal
@@ -180,7 +180,7 @@ def test_a_zero_start_is_at_chance_with_ties_counted_half():
 
 @pytest.mark.parametrize("sampler", ["reduced", "tensor"])
 def test_the_seed_decides_everything(sampler):
-    runs = [DrawnDescent(TASK, "attention", JOINT, 25, seed, sampler).measured().columns() for seed in (5, 5, 6)]
+    runs = [simulate_trajectory(TASK, "attention", JOINT, 25, seed, sampler=sampler).columns() for seed in (5, 5, 6)]
     for name, values in runs[0].items():
         assert np.array_equal(values, runs[1][name], equal_nan=True)
     assert not np.array_equal(runs[0]["train_loss"], runs[2]["train_loss"])
@@ -212,15 +212,6 @@ def test_the_derivatives_of_a_model_are_compiled_once():
     assert module._compiled_derivatives(model)._cache_size() == 1
 
 
-def test_tokens_are_drawn_where_that_is_quicker():
-    short, long = (Stage(steps, 2.0, {"q": 0.1, "w": 0.1}) for steps in (10, 30))
-    found = [simulate_trajectory(TASK, "attention", stage, 20, 1, tested=[0]) for stage in (short, long)]
-    assert [run.details["sampler"] for run in found] == ["reduced", "tensor"]
-    expected = DrawnDescent(TASK, "attention", long, 20, 1, "tensor").path()
-    assert np.array_equal(found[1].gram, expected.gram)
-    assert DrawnDescent(TASK, "attention", long, 10_000, 1, None).sampler == "reduced"  # too many tokens to keep
-
-
 def test_samples_are_rounded_and_reported():
     found = simulate_trajectory(TASK, "pooled", Stage(1, 1.26, {"w": 1.0}), 10, 1)
     assert found.details["bags"] == (13,)
@@ -233,13 +224,13 @@ def test_both_classes_are_required():
     rare = TASK.but(prevalence=1e-6)
     for sampler in ("reduced", "tensor"):
         with pytest.raises(ValueError, match="data set 0 holds only negative samples"):
-            DrawnDescent(rare, "pooled", Stage(1, 2.0, {"w": 1.0}), 10, 1, sampler).path()
+            simulate_trajectory(rare, "pooled", Stage(1, 2.0, {"w": 1.0}), 10, 1, sampler=sampler)
 
 
 def test_arguments_are_checked():
     stage = Stage(1, 2.0, {"w": 1.0})
     with pytest.raises(ValueError, match="sampler must be one of"):
-        joint_trajectory(TASK, Training(), 10, 0, "fast")
+        simulate_trajectory(TASK, "pooled", stage, 10, 0, sampler="fast")
     with pytest.raises(ValueError, match="start must name w"):
         simulate_trajectory(TASK, "pooled", stage, 10, 0, start={"q": 1.0})
     with pytest.raises(ValueError, match="start"):
@@ -282,7 +273,10 @@ def test_a_users_model_and_loss():
     model = BagModel(score, ("t", "w"), "product")
     stage = Stage(3, 2.0, {"t": 0.3, "w": 0.3, "bias": 0.2})
     start = {"t": 0.5, "w": 0.5}
-    found = [DrawnDescent(TASK, model, stage, 15, 3, s, Absolute(), start).measured() for s in ("reduced", "tensor")]
+    found = [
+        simulate_trajectory(TASK, model, stage, 15, 3, sampler=s, loss=Absolute(), start=start)
+        for s in ("reduced", "tensor")
+    ]
     for run in found:
         assert run.train_loss[-1] < run.train_loss[0]
         assert run.directions == ("t", "w") and run.model == "product"
@@ -293,7 +287,7 @@ def test_pooled_square_loss_is_linear_descent():
     """The pooled model with the square loss: Theta follows a linear recursion of the bags' means."""
     d, seed, rate, decay = 20, 3, 0.8, 0.1
     stage = Stage(6, 3.0, {"w": rate, "bias": 0.3}, {"w": decay})
-    found = DrawnDescent(TASK, "pooled", stage, d, seed, "tensor", "square").measured()
+    found = simulate_trajectory(TASK, "pooled", stage, d, seed, sampler="tensor", loss="square")
     data = TensorData(TASK, 60, d, seed, ":0")
     X, y = data.collect(lambda tokens: tokens.mean(axis=1)), data.labels
     w, b = np.zeros(d), 0.0
@@ -341,7 +335,7 @@ def test_joint_training_is_descent_on_all_bags():
     training = Training(alpha0=1.0, alpha1=2.0, eta_q=3.0, eta_w=2.0, eta_b=0.5, beta=1.5, ridge=0.05, loss="square")
     found = joint_trajectory(TASK, training.but(steps=4), 20, 7, "tensor")
     stage = Stage(4, 3.0, {"q": 3.0, "w": 2.0, "bias": 0.5}, {"w": 0.05})
-    expected = DrawnDescent(TASK, "attention:1.5", stage, 20, 7, "tensor", "square").measured()
+    expected = simulate_trajectory(TASK, "attention:1.5", stage, 20, 7, sampler="tensor", loss="square")
     assert np.array_equal(found.gram, expected.gram)
     assert found.details["bags"] == (60,)
 

@@ -57,6 +57,7 @@ class TheoryAndRuns(Options):
     trials: int = option(4, "Simulated runs; 0 for the theory alone.", "-t")
     theory: bool = option(True, "Compute the exact limit.", "--theory/--no-theory")
     seed: int = SEED
+    sampler: str = rare("reduced", "reduced (exact in law, no tokens) or tensor (every token).")
     accuracy: float = rare(1e-3, "Error allowed on the theory's test error.")
 
     def check(self) -> None:
@@ -148,7 +149,8 @@ def _compute(
 
     seeds = trial_seeds(sides.seed, sides.trials) if sides.trials else []
     work = [
-        (f"run {k}", partial(simulate_trajectory, *problem, sides.d, seed, **options)) for k, seed in enumerate(seeds)
+        (f"run {k}", partial(simulate_trajectory, *problem, sides.d, seed, sampler=sides.sampler, **options))
+        for k, seed in enumerate(seeds)
     ]
     if sides.theory:
         work.append(("theory", partial(trajectory, *problem, accuracy=sides.accuracy, **options)))

@@ -30,7 +30,7 @@ from .noise import TokenDraw
 from .samplers import TensorData
 from .samplers.drawn_bags import check_affordable, check_size, sample_count
 from .samplers.implicit_bags import ImplicitBags
-from .samplers.tensor import KEPT_NUMBERS, draw_signal
+from .samplers.tensor import draw_signal
 from .seeds import stream
 
 CHUNK_NUMBERS = 2**18  # of the fields in one call of a compiled program (2 MB)
@@ -47,6 +47,7 @@ def simulate_trajectory(
     d: int,
     seed: int,
     *,
+    sampler: str = "reduced",
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
     tested: Sequence[int] | None = None,
@@ -54,8 +55,7 @@ def simulate_trajectory(
     """Train a bag model by gradient descent on data drawn from `task` in dimension d, and measure every step.
 
     Descends the mean loss of the step's data set plus decay, (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2)
-    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum. Only products with the
-    tokens are drawn, with exactly the law they have; in long runs on small data, where that is quicker, every token is.
+    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum.
 
     Parameters
     ----------
@@ -66,7 +66,10 @@ def simulate_trajectory(
     stages : Stage or sequence of Stage
         The schedule. Every data set has n = alpha d bags, rounded, and must hold both classes.
     d, seed : int
-        Dimension of the tokens, at least 2, and where all randomness comes from.
+        Dimension of the tokens, at least 2, and where all randomness comes from. Both samplers draw the same labels, signal
+        and starts from a seed, but different tokens.
+    sampler : {"reduced", "tensor"}
+        "reduced" draws products with the tokens only, with exactly the law they have; "tensor" draws every token.
     loss : str or Loss
         l(z; y).
     start : dict, optional
@@ -88,7 +91,7 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
-    return DrawnDescent(task, model, stages, d, seed, None, loss, start).measured(tested)
+    return DrawnDescent(task, model, stages, d, seed, sampler, loss, start).measured(tested)
 
 
 class Path(NamedTuple):
@@ -104,32 +107,26 @@ class Path(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawnDescent:
-    """Gradient descent of a bag model on data that is drawn; its arguments are those of `simulate_trajectory`, checked here.
-
-    The sampler is "reduced" (products with the tokens) or "tensor" (every token), None the quicker one. Both draw the same
-    labels, signal and starts from a seed, but different tokens.
-    """
+    """Gradient descent of a bag model on data that is drawn; its arguments are those of `simulate_trajectory`, checked here."""
 
     task: Task
     model: str | BagModel
     stages: Stage | Sequence[Stage]
     d: int
     seed: int
-    sampler: str | None = "reduced"
+    sampler: str = "reduced"
     loss: str | Loss = "logistic"
     start: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         Task.require(self.task)
-        d, _ = check_size(self.d, self.seed, self.sampler or "reduced")
+        d, _ = check_size(self.d, self.seed, self.sampler)
         get_loss(self.loss)
         self.bag_model.start_norms(self.start)
-        sampler = self.sampler or self._quicker_sampler()
         object.__setattr__(self, "d", d)
-        object.__setattr__(self, "sampler", sampler)
-        length, each = self.task.longest, d if sampler == "tensor" else 1
-        for count, steps in zip(self.counts, self._uses()):
-            held = descent_numbers(sampler, count * length, d, self.bag_model.rank, steps)
+        length, each = self.task.longest, d if self.sampler == "tensor" else 1
+        for count, steps in zip(self.counts, np.bincount(self.schedule.data_set).tolist()):
+            held = descent_numbers(self.sampler, count * length, d, self.bag_model.rank, steps)
             check_affordable(count, length, d, held + 10.0 * length * each)
 
     @cached_property
@@ -147,15 +144,6 @@ class DrawnDescent:
         """Bags of every data set."""
         return tuple(sample_count("alpha", float(alpha), int(self.d)) for alpha in self.schedule.alpha)
 
-    def _uses(self) -> list[int]:
-        """Steps on every data set."""
-        return np.bincount(self.schedule.data_set).tolist()
-
-    def _quicker_sampler(self) -> str:
-        """Step t takes its products against r t earlier ones, or reads d numbers per token, if they can be kept."""
-        r, longest_use, most = self.bag_model.rank, max(self._uses()), max(self.counts) * self.task.longest
-        return "tensor" if r**2 * longest_use > 4 * self.d and most * self.d <= KEPT_NUMBERS else "reduced"
-
     def path(self, signal: np.ndarray | None = None, noise: TokenDraw | None = None) -> Path:
         """The run; `signal` is random by default, and `noise`, for full tokens, white and Gaussian."""
         model, xi = self.bag_model, draw_signal(self.seed, self.d) if signal is None else signal
@@ -170,10 +158,8 @@ class DrawnDescent:
 
     def measured(self, tested: Sequence[int] | None = None) -> Trajectory:
         """The run and its test measures."""
-        from ..laws.bag_model_measures import (
-            FreshBags,
-            check_score,
-        )  # bring JAX, which a trial of `simulate` does without
+        # It brings JAX, which a trial of `simulate` does without.
+        from ..laws.bag_model_measures import FreshBags, check_score
 
         check_score(self.bag_model)
         entries = self.schedule.steps + 1

@@ -66,7 +66,7 @@ def leaving_grids(lengths: Sequence[int], d: int, repeats: int, theory: Sequence
 
 def spectral_grids(lengths: Sequence[int], d: int, repeats: int) -> list[Grid]:
     """Runs whose q and k start at random, and along the top eigenvector of as many other bags."""
-    task: dict[str, Any] = {**DESCENT, "steps": SPECTRAL_STEPS, "rows_at": [SPECTRAL_STEPS]}
+    task: dict[str, Any] = {**DESCENT, "steps": SPECTRAL_STEPS, "rows_at": [SPECTRAL_STEPS], "sampler": "tensor"}
     aligned = {**UNINFORMED, "cosine[q]": "eigenvector", "cosine[k]": "eigenvector"}
     spots = [{"length": n, "strength": SPECTRAL[n], "start": start} for n in lengths for start in (UNINFORMED, aligned)]
     return [Grid("spectral", "simulate_trajectory", {**task, "d": d}, points=spots, repeats=repeats, first_seed=1000)]

@@ -86,12 +86,16 @@ def trajectory_trial(
 
 
 @trial_kind("simulate_trajectory", columns=columns(*STEPS))
-def simulate_trajectory_trial(task: Task, d: int, seed: int, descent: GivenDescent) -> list[dict[str, float]]:
+def simulate_trajectory_trial(
+    task: Task, d: int, seed: int, descent: GivenDescent, sampler: str = "reduced"
+) -> list[dict[str, float]]:
     """One run at finite d, with rows as in `trajectory`."""
     from ...simulation.trajectory import simulate_trajectory
 
-    options: dict[str, Any] = {"loss": descent.loss, "start": descent.start_of(task), "tested": descent.rows_at}
-    return descent.rows(simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options))
+    options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start_of(task)}
+    return descent.rows(
+        simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options, tested=descent.rows_at)
+    )
 
 
 @dataclass(frozen=True)
