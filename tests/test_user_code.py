@@ -255,7 +255,7 @@ def test_the_store_knows_the_user_s_code(mine, tmp_path):
 def test_rows_of_an_earlier_loss_are_told_from_rows_of_none():
     from types import SimpleNamespace
 
-    from sparsetoken.cli.study import _of_latest_code
+    from sparsetoken.cli.studies_and_results import _of_latest_code
 
     codes = [("k", 1), ("k+loss.mine=old", 2), ("k+loss.mine=new", 3), ("j", 0)]
     rows = [SimpleNamespace(kind="simulate", code=code, finished=finished) for code, finished in codes]

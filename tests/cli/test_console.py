@@ -102,13 +102,13 @@ def test_a_file_that_fails_in_any_way_does_not_cost_what_is_shown(tmp_path):
 
 
 def test_warnings_are_lines_of_their_own(command, monkeypatch):
-    import sparsetoken.cli.doctor
+    import sparsetoken.cli.doctor_and_cite
 
     def examine():
         warnings.warn("something\nis odd", UserWarning, stacklevel=1)
         return {"problems": []}
 
-    monkeypatch.setattr(sparsetoken.cli.doctor, "examine", examine)
+    monkeypatch.setattr(sparsetoken.cli.doctor_and_cite, "examine", examine)
     shown = warnings.showwarning
     code, out, err = command("doctor")
     assert (code, out, err) == (0, "nothing is missing\n", "warning: something is odd\n")

@@ -37,7 +37,7 @@ def digest_of(package):
         ("losses.py", True),
         ("study/kinds/staged.py", True),
         ("theory/capacity.py", True),
-        ("cli/study.py", False),
+        ("cli/reproduce_and_run.py", False),
         ("paper/page.py", False),
         ("explorer/layout.py", False),
     ],

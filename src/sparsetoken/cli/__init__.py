@@ -26,7 +26,11 @@ app = typer.Typer(
 # The thread variables that were set before `main` gave the others a default.
 CHOSEN_THREADS = tuple(name for name in THREAD_VARIABLES if os.environ.get(name))
 # In the order of the help.
-COMMAND_MODULES = ("fit_and_predict", "evaluate", "explain", "plan", "forecast", "simulate", "train", "study", "doctor")
+COMMAND_MODULES = (
+    "fit_and_predict", "evaluate", "explain", "plan_and_solve",
+    "forecast", "explore", "simulate", "train",
+    "reproduce_and_run", "studies_and_results", "doctor_and_cite",
+)  # fmt: skip
 # How a stream fails that is full or closed; other errors without a file's name come from elsewhere.
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
 

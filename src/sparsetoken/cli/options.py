@@ -137,6 +137,7 @@ def _execute(files: list[Path]) -> list[Path]:
 
 
 SEED = option(0, "One integer all randomness comes from.")
+STORE = option(None, "SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 MODULES = option(
     [],
     "Python file of your own, executed first; it may register losses, classifiers and models by name. Repeatable.",
