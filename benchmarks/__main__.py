@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     given = parser.parse_args(arguments)
 
-    from sparsetoken.cli.console import print_table
+    from sparsetoken.cli.printing import print_table
 
     from .measure import Row, keep, machine_facts
     from .report import lines_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsetoken import Bags, Task
 from sparsetoken._core.workers import single_blas_thread
-from sparsetoken.planning.finite_size import message_passing_error
+from sparsetoken.planning.forecast_at import message_passing_error
 from sparsetoken.theory import bayes_limit
 
 from .measure import Row, Timing, case

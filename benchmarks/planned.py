@@ -15,7 +15,7 @@ from examples.digits_bags import digit_bags
 from sparsetoken import Task
 from sparsetoken._core.averages import mean_and_error, with_error
 from sparsetoken.planning import Criterion
-from sparsetoken.planning.finite_size import simulated_losses
+from sparsetoken.planning.forecast_at import simulated_losses
 from sparsetoken.planning.tuning import tune_attention
 
 from .measure import case

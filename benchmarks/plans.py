@@ -22,7 +22,7 @@ import numpy as np
 
 from sparsetoken import Task, simulate
 from sparsetoken.planning import Criterion, Expected, Outlook
-from sparsetoken.planning.finite_size import message_passing_error, with_both_classes
+from sparsetoken.planning.forecast_at import message_passing_error, with_both_classes
 from sparsetoken.planning.plan import expected_of
 
 LEARNERS = ("attention", "pooled", "message_passing")

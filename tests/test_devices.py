@@ -11,7 +11,7 @@ from sparsetoken import Bags, Task, Training
 from sparsetoken._core import devices
 from sparsetoken._core.arrays import is_jax_array
 from sparsetoken._core.devices import double_precision
-from sparsetoken.bags.segments import bag_extremes, bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
+from sparsetoken.bags.sums_per_bag import bag_extremes, bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
 from sparsetoken.estimators import (
     AttentionClassifier,
     BagClassifier,

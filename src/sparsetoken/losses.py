@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, repeat, sigmoid, softplus
-from ._core.roots import proximal_point, root_of_rising, wright_omega
+from ._core.root_finding import proximal_point, root_of_rising, wright_omega
 from ._core.user_code import add_own
 from ._core.validation import real_number
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Deployment, Task, Training, simulate
-from sparsetoken.cli.console import plain, print_table, write_csv, write_json
+from sparsetoken.cli.printing import plain, print_table, write_csv, write_json
 from sparsetoken.simulation.seeds import trial_seeds
 
 SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
@@ -142,7 +142,7 @@ def test_tables_keep_one_line_per_row(capsys, monkeypatch):
 
 
 def test_narrow_terminals_get_several_tables():
-    from sparsetoken.cli.console import _fitting
+    from sparsetoken.cli.printing import _fitting
 
     widths = [10, 5, 20, 20, 60]
     assert _fitting(widths, 2, 200) == [[0, 1, 2, 3, 4]]

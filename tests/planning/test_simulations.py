@@ -8,7 +8,7 @@ import pytest
 from sparsetoken import Task, Training, theory
 from sparsetoken.planning import Criterion, finite_size
 from sparsetoken.planning.criterion import Measured
-from sparsetoken.planning.finite_size import (
+from sparsetoken.planning.forecast_at import (
     TEST_BAGS,
     TRIALS,
     combined,

@@ -6,7 +6,7 @@ import pytest
 
 from sparsetoken import Task, Training, forecast
 from sparsetoken.planning import tune_attention, tune_linear
-from sparsetoken.planning.finite_size import REPORT_SEED, forecast_at
+from sparsetoken.planning.forecast_at import REPORT_SEED, forecast_at
 from sparsetoken.planning.tuning import best_rates, mean_alignment
 from sparsetoken.theory import erm, pooled_law
 

@@ -8,7 +8,7 @@ import pytest
 
 from sparsetoken._core.devices import working_on
 from sparsetoken.solvers import problem
-from sparsetoken.solvers.problem import Features
+from sparsetoken.solvers.objective import Features
 
 
 def on_device(x: np.ndarray) -> Features:

@@ -8,7 +8,7 @@ import pytest
 from sparsetoken.losses import get_loss
 from sparsetoken.solvers import minimise as module
 from sparsetoken.solvers.minimise import Solution, lbfgs, line_search, minimise
-from sparsetoken.solvers.problem import Features, FitProblem
+from sparsetoken.solvers.objective import Features, FitProblem
 
 
 def problem(n: int = 80, d: int = 12, ridge: float = 1e-2, loss: str = "logistic", seed: int = 0) -> FitProblem:

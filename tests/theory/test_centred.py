@@ -15,7 +15,7 @@ from sparsetoken.simulation.samplers.implicit_bags import ImplicitBags
 from sparsetoken.simulation.samplers.tensor import draw_signal
 from sparsetoken.simulation.two_steps import steps_on, two_steps
 from sparsetoken.theory import signals_alignment
-from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
+from sparsetoken.theory.two_step_formulas import alignment_formulas, bag_groups
 
 PAIR = Task(7, 2, 3.3, 0.35)
 CENTRED = Training(alpha0=1.7, eta_b="auto", eta_q=1.0)

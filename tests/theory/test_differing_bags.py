@@ -12,7 +12,7 @@ from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.study.kinds.readout import GivenReadout, readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.bayes.oracle import hardmax_error, pooled_error
-from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
+from sparsetoken.theory.two_step_formulas import alignment_formulas, bag_groups
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)
 TASKS = {

@@ -16,9 +16,9 @@ from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.schedules import Stage
 from sparsetoken.simulation.trajectory import simulate_trajectory
-from sparsetoken.theory.dynamics.gradient import CONTROLS, replicate_gradient
 from sparsetoken.theory.dynamics.problem import problem_of, replicate_draws
 from sparsetoken.theory.dynamics.trajectory import solve_replicate
+from sparsetoken.theory.dynamics.trajectory_gradient import CONTROLS, replicate_gradient
 
 trajectory_module = importlib.import_module("sparsetoken.theory.dynamics.trajectory")
 

@@ -11,9 +11,9 @@ import numpy as np
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
 from . import temporary_files
-from .forms import READ, checked_treatment, first_not_finite, shown, taken_apart
+from .input_forms import READ, checked_treatment, first_not_finite, shown, taken_apart
 from .reading.tables import labels_of
-from .segments import Combination, Work, bag_mean, bag_sum, lengths_of, places_of, rows_of, spread_of, starts_of
+from .sums_per_bag import Combination, Work, bag_mean, bag_sum, lengths_of, places_of, rows_of, spread_of, starts_of
 from .temporary_files import rows_taken
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from .bags import Bags
 from .dask_cluster import ClusterBags
-from .forms import checked_treatment, is_bag_list, is_groupby, shown_feature
+from .input_forms import checked_treatment, is_bag_list, is_groupby, shown_feature
 from .temporary_files import row_blocks, rowwise
 
 

@@ -17,7 +17,7 @@ from .._core.workers import ClusterConnection, ExecutorError, run_on_worker
 from .bags import mean_tokens_of_part
 from .reading.folders import BagFiles, Header, check_alike, gather_arrays, header, name_array
 from .reading.tables import Reading, UnreadableBag, labels_of
-from .segments import Combination, Work, places_of, spread_of
+from .sums_per_bag import Combination, Work, places_of, spread_of
 from .temporary_files import room, row_blocks
 
 # Tokens that a worker reads at a time, in bytes. Large enough that a task takes longer than its scheduling (a millisecond),

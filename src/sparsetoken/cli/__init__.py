@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from .._core.workers import THREAD_VARIABLES, keep_compiled_code
-from .console import abandon_output, echo, spell_where_needed
+from .printing import abandon_output, echo, spell_where_needed
 
 app = typer.Typer(
     name="sparsetoken",

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import typer
 
-from ..bags.segments import spread_of
+from ..bags.sums_per_bag import spread_of
 from ..estimators.learners import DECIMALS, inferred_task
-from .console import echo
 from .options import Options, option, rare
+from .printing import echo
 
 FILE = typer.Argument(
     ...,
@@ -70,7 +70,7 @@ class LabelledOptions(BagOptions):
 
     def read_from(self, file: Path, cluster: ClusterOptions | None = None, **how: Any) -> Any:
         """The bags with their labels; missing values are kept where the learner is to fill them in."""
-        from ..bags.forms import checked_treatment
+        from ..bags.input_forms import checked_treatment
 
         kept = "keep" if checked_treatment(self.missing) == "impute" else self.missing
         return super().read_from(file, cluster, missing=kept, **how)

@@ -12,8 +12,8 @@ from typing import Any
 from .._core.imports import EXTRAS, present
 from .._core.workers import THREAD_VARIABLES
 from . import CHOSEN_THREADS
-from .console import echo
 from .options import STUDIES, command, option
+from .printing import echo
 
 PAPER = """@inproceedings{barnfield2026attention,
   title     = {High-Dimensional Analysis of Single-Layer Attention for Sparse-Token Classification},

@@ -13,8 +13,8 @@ from .._core.validation import whole_number
 from .._core.workers import progress
 from ..estimators.learners import MAJORITY, chosen_learners
 from .bag_files import LabelledBags, in_words, is_regression
-from .console import deliver, echo, echo_text, print_table
 from .options import OWN_BAGS, SEED, DrawnFiles, command, option
+from .printing import deliver, echo, echo_text, print_table
 
 LONG = 60.0  # seconds: a learner that takes longer is announced after its first fit
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from .._core.validation import whole_number
 from .bag_files import TABLES, BagsForModel, id_column
-from .console import check_files, deliver, echo, echo_text, fits, print_table
 from .options import OWN_BAGS, Options, command, option
+from .printing import check_files, deliver, echo, echo_text, fits, print_table
 
 _FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
 

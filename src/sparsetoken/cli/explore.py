@@ -8,8 +8,8 @@ import threading
 import warnings
 
 from .._core.imports import require
-from .console import echo
 from .options import THEORY, command, option
+from .printing import echo
 
 
 @command(THEORY)

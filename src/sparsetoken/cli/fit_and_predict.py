@@ -11,8 +11,8 @@ import numpy as np
 from .._core.validation import as_float, whole_number
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
 from .bag_files import TABLES, BagsForModel, ClusterOptions, LabelledBags, id_column, in_words, is_regression
-from .console import check_files, deliver, echo, echo_text, stages
 from .options import OWN_BAGS, SEED, command, option
+from .printing import check_files, deliver, echo, echo_text, stages
 
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
 

@@ -10,8 +10,8 @@ from typing import Any
 from .._core.workers import progress
 from ..task import Task, Tokens
 from ..training import Training
-from .console import deliver, echo, echo_text, print_table
 from .options import THEORY, DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, command, option
+from .printing import deliver, echo, echo_text, print_table
 from .values import OptionGrid, at_test, cell, columns_of, failure_in_words, line_per_row, of_signals, settings_in_words
 
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")

@@ -17,7 +17,7 @@ from .._core.user_code import share_source
 from ..task import Task, Tokens
 from ..training import Training
 from . import app
-from .console import check_files, write_csv, write_json
+from .printing import check_files, write_csv, write_json
 from .values import DISTRIBUTED, number, parse_values, read_array, reads_array
 
 if TYPE_CHECKING:

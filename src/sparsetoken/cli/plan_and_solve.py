@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from .._core.validation import real_number
 from .bag_files import LabelledOptions
-from .console import deliver, echo_text, stages
 from .options import OWN_BAGS, JsonFile, LossOptions, Options, TaskOptions, command, option, rare
+from .printing import deliver, echo_text, stages
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class OwnBags(LabelledOptions):
 
     def plan(self, **wanted: Any) -> Any:
         """The plan for the bags of the file."""
-        from ..bags.forms import checked_treatment
+        from ..bags.input_forms import checked_treatment
         from ..planning import plan_for_bags
 
         real_number("budget", self.budget, 0.0, open_low=True)

@@ -10,8 +10,8 @@ import typer
 
 from .._core.files import check_writable
 from .._core.imports import require
-from .console import echo, echo_list, echo_text, page_width
 from .options import MODULES, STORE, STUDIES, Options, command, option, rare
+from .printing import echo, echo_list, echo_text, page_width
 
 if TYPE_CHECKING:
     from ..paper.reproduce import StudyOutcome

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from .._core.validation import whole_number
 from .._core.workers import progress
 from ..task import Positions
-from .console import deliver, echo_text, print_table
 from .options import (
     SEED,
     THEORY,
@@ -25,6 +24,7 @@ from .options import (
     option,
     rare,
 )
+from .printing import deliver, echo_text, print_table
 from .values import (
     OptionGrid,
     at_test,

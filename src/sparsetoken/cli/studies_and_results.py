@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from .._core.files import check_writable
 from ..task import Task
 from ..training import Training
-from .console import echo, echo_list, echo_text, page_width, print_table
 from .options import MODULES, STORE, STUDIES, command, option
+from .printing import echo, echo_list, echo_text, page_width, print_table
 
 if TYPE_CHECKING:
     from ..study.store import Row

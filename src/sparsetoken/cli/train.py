@@ -15,8 +15,8 @@ import numpy as np
 from .._core.validation import real_number, whole_number
 from .._core.workers import progress
 from ..task import NEUTRAL_FIELDS
-from .console import deliver, echo_text, print_table
 from .options import SEED, THEORY, DrawnFiles, LossOptions, Options, TaskOptions, command, option, rare
+from .printing import deliver, echo_text, print_table
 from .values import parse_named
 
 

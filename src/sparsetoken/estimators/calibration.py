@@ -26,7 +26,7 @@ from scipy.special import expit, logit
 from ..bags.bags import Bags
 from ..bags.dask_cluster import MEAN_TOKENS
 from ..bags.scaler import BagScaler
-from ..bags.segments import bag_mean_and_spread
+from ..bags.sums_per_bag import bag_mean_and_spread
 from ..laws.error_measures import shares_beaten
 
 # Standard deviations of the prior on slope (around 1) and offset (around 0): the uncertainty that a few dozen bags leave.

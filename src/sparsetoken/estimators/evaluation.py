@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from .._core.averages import standard_error
 from ..bags.bags import Bags
-from ..bags.forms import shown
+from ..bags.input_forms import shown
 from ..plotting.show import Shown, new_figure
 from ..plotting.style import MEASURED, REFERENCE
 from .base import BagLearner, TrainingWarning

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from .._core.validation import check_real, real_number
-from ..bags.forms import object_array, shown
+from ..bags.input_forms import object_array, shown
 
 # The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
 # precision.

@@ -42,7 +42,7 @@ def _pool(bags: Bags, statistics: Sequence[str]) -> np.ndarray:
     """Statistics of the features over the tokens of each bag, side by side."""
     import numpy as np
 
-    from ..bags.segments import bag_extremes, bag_mean_and_spread
+    from ..bags.sums_per_bag import bag_extremes, bag_mean_and_spread
 
     mean, spread = bag_mean_and_spread(bags.tokens, bags.starts)
     least, largest = bag_extremes(bags.tokens, bags.starts)

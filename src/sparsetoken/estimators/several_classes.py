@@ -16,7 +16,7 @@ from scipy.special import log_expit, log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..bags.forms import shown
+from ..bags.input_forms import shown
 from .calibration import OFFSET, SLOPE, design_effect, trust
 
 

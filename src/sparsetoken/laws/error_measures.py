@@ -21,7 +21,7 @@ from scipy.special import ndtr
 
 from .._core.arrays import namespace
 from .._core.averages import standard_error
-from .._core.roots import least_on_grid
+from .._core.root_finding import least_on_grid
 from ..losses import Loss
 from ..trajectories import mistakes
 from .populations import ClassColumns, Nodes, Population

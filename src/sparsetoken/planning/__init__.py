@@ -3,7 +3,7 @@
 from .criterion import Criterion
 from .evaluation_sizes import comparison_power, error_interval, sample_size_for_comparison, sample_size_for_error
 from .extrapolation import BagsNeeded, Extrapolation, Interval
-from .finite_size import ForecastAt, forecast_at
+from .forecast_at import ForecastAt, forecast_at
 from .learning_curve import MeasuredCurve, measure_curve
 from .learning_curve_display import LearningCurveDisplay
 from .outlook import LEARNERS, Outlook

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from .._core.averages import standard_error
-from .._core.roots import least_on_grid
+from .._core.root_finding import least_on_grid
 from .._core.validation import real_number
 from ..laws.error_measures import ScoreLaw, auc_within, score_law, shares_beaten
 from ..laws.populations import Population

@@ -24,7 +24,7 @@ from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit, pool
 from ..theory.bayes.oracle import statistic
 from ..training import Training
 from .criterion import RESOLVED, Criterion, Measured
-from .finite_size import readout_loss, simulated_message_passing
+from .forecast_at import readout_loss, simulated_message_passing
 from .tuning import Settings, mean_alignment, tune_attention, tune_linear
 
 LEARNERS = ("attention", "pooled", "vectorized", "message_passing", "optimal")

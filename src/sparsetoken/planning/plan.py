@@ -19,7 +19,7 @@ from ..plotting.style import REFERENCE, colour, label
 from ..task import NEUTRAL_FIELDS, Task
 from ..theory import ladder
 from .criterion import RESOLVED, Criterion
-from .finite_size import combined, mean_loss, simulated_losses
+from .forecast_at import combined, mean_loss, simulated_losses
 from .learning_curve_display import finish
 from .outlook import DRAWS, LEARNERS, TRAINED, Outlook, Slope, learners_of, sensitivities
 from .solve import ADVANTAGE, Answer, Question, all_samples_needed, ask, attention_over_pooling, require_learnable

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .._core.roots import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
+from .._core.root_finding import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
 from .._core.validation import rejection, whole_number
 from ..losses import Loss
 from ..plotting.style import label
 from ..task import Task
 from .criterion import RESOLVED, Criterion
-from .finite_size import fewest_simulated_bags, mean_loss, simulated_losses
+from .forecast_at import fewest_simulated_bags, mean_loss, simulated_losses
 from .outlook import LEARNERS, TRAINED, Outlook, learners_of
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
 

@@ -24,14 +24,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from .._core.roots import least_on_grid
+from .._core.root_finding import least_on_grid
 from ..laws.law import law_of_model
 from ..losses import Loss
 from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
-from .finite_size import (
+from .forecast_at import (
     GROUPS,
     POINTS,
     REPORT_SEED,

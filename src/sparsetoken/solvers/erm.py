@@ -21,7 +21,7 @@ from .._core.devices import checked_device, device_for, working_on
 from .._core.validation import real_number
 from ..losses import Loss, Square, Weighted, convex_loss
 from .minimise import Solution, minimise
-from .problem import Features, FitPoint, FitProblem, always_falls
+from .objective import Features, FitPoint, FitProblem, always_falls
 
 # Why a fit ended, and whether it is a minimum.
 REASONS = {

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..losses import Square
-from .problem import CACHED_BYTES, FitPoint, FitProblem
+from .objective import CACHED_BYTES, FitPoint, FitProblem
 
 MAX_ITERATIONS = 2000  # passes of L-BFGS and steps of Newton's method together
 NEWTON_STEPS = 5  # after L-BFGS, as a rule

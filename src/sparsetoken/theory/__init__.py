@@ -22,10 +22,10 @@ from .capacity import Capacity, capacity
 from .coloured_alignment import ColouredAlignment, coloured_alignment
 from .design import Design, design
 from .dynamics.design_end import EndDesign, design_end
-from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
 from .dynamics.problem import Sampling
 from .dynamics.statics import statics
 from .dynamics.trajectory import trajectory
+from .dynamics.trajectory_gradient import TrajectoryGradient, trajectory_gradient
 from .fixed_point.coloured import ColouredResult
 from .fixed_point.erm import BestRidge, best_ridge, erm
 from .fixed_point.heads import HeadsResult

@@ -1,5 +1,5 @@
 """What the two gradient steps on D0 give in white noise: their limits, with several signals too, and at a given dimension their
-law (formulas in `step_formulas`)."""
+law (formulas in `two_step_formulas`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..results import NOT_PLAIN, TwoSteps, cosine_of, two_steps_from
 from ..task import Task
 from ..training import Training
 from .recovery import method_of
-from .step_formulas import (
+from .two_step_formulas import (
     FEW_FIELD_NODES,
     BagGroups,
     alignment_formulas,

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from .._core.arrays import ROUNDING
 from .._core.averages import standard_error
-from .._core.roots import NEWTON_STEPS
+from .._core.root_finding import NEWTON_STEPS
 from .._core.validation import real_number
 from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw

@@ -11,7 +11,7 @@ from ..losses import balancing_bias
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
-from .step_formulas import first_slopes, residual_moments, second_bias
+from .two_step_formulas import first_slopes, residual_moments, second_bias
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

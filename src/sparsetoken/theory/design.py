@@ -32,10 +32,10 @@ from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
 from .bayes.limit import bayes_limit
-from .dynamics.gradient import BAGS, replicate_gradient
 from .dynamics.problem import PROBES, Sampling, problem_of, replicate_draws
 from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
 from .dynamics.trajectory import solve_replicate, trajectory
+from .dynamics.trajectory_gradient import BAGS, replicate_gradient
 
 # Replicates by number: those of the search, those on which its results are compared; the confirmed run has others.
 SEARCH_DRAWS, CHOOSING_DRAWS = range(1_000_000, 1_000_002), range(2_000_000, 2_000_008)

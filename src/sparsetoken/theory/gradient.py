@@ -37,7 +37,7 @@ from ..training import Training
 from .fixed_point.plain import PLAIN, PlainReadout, plain_nodes
 from .fixed_point.prox_averages import Iterate, ScoreNodes, moments, quadrature
 from .forecast import law_of, readout_alpha
-from .step_formulas import alignment_formulas, bag_groups
+from .two_step_formulas import alignment_formulas, bag_groups
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.roots import ALWAYS, BEYOND, FOUND, falling_root
+from .._core.root_finding import ALWAYS, BEYOND, FOUND, falling_root
 from .._core.validation import real_number, rejection
 from ..classifiers import check_model
 from ..plotting.show import axes_for, legend_above

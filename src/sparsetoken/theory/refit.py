@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .._core.roots import least_on_grid
+from .._core.root_finding import least_on_grid
 from .._core.validation import real_number, rejection
 from ..laws.draws import FAR
 from ..laws.error_measures import score_laws

@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import temporary_files
 from ..bags import Bags
-from ..forms import first_not_finite, object_array
-from ..segments import starts_of
+from ..input_forms import first_not_finite, object_array
+from ..sums_per_bag import starts_of
 from .array_files import as_numbers, opened_bag, opened_parquet, parquet_features
 from .tables import ENDINGS, PARQUET, Held, Reading, UnreadableBag, ending_of, leave_out, listed, text_ids
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..bags import Bags
 from ..dask_cluster import on_cluster
-from ..forms import distinct_ids
+from ..input_forms import distinct_ids
 from .array_files import npz_arrays
 from .folders import check_ignored, gather, list_files, means_files
 from .tables import (

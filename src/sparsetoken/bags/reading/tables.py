@@ -17,7 +17,7 @@ import numpy as np
 
 from ..._core.imports import require
 from ..._core.validation import rejection
-from ..forms import READ, checked_treatment, shown
+from ..input_forms import READ, checked_treatment, shown
 from .torch_files import NotPlainTensors
 
 if TYPE_CHECKING:

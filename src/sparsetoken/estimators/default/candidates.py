@@ -21,7 +21,7 @@ from scipy.stats import kurtosis
 from sklearn.linear_model import Ridge
 
 from ...bags.bags import Bags
-from ...bags.segments import bag_mean
+from ...bags.sums_per_bag import bag_mean
 from ...losses import Loss
 from ...solvers.erm import fit_erm
 from ..calibration import CHANCE_GAIN, Calibration, fit_calibration

@@ -28,7 +28,7 @@ from ..._core.arrays import namespace
 from ..._core.validation import whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, varying_features
-from ...bags.segments import bag_extremes, bag_mean_and_spread
+from ...bags.sums_per_bag import bag_extremes, bag_mean_and_spread
 from ...bags.temporary_files import rowwise
 
 TOKEN_VIEWS = ("tokens", "lifted")  # of tokens one by one

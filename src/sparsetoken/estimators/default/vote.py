@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from ...bags.bags import Bags
-from ...bags.segments import weighted_bag_sum
+from ...bags.sums_per_bag import weighted_bag_sum
 from ...losses import Logistic, Loss, Square
 from ..calibration import Calibration, design_effect
 from .candidates import Candidate, LearningProblem, try_candidates

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import expit, gammaln, logit
 
 from ..._core.arrays import softplus
-from ...bags.segments import bag_softmax, bag_sum, lengths_of
+from ...bags.sums_per_bag import bag_softmax, bag_sum, lengths_of
 
 # Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)

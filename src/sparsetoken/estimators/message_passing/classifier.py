@@ -11,7 +11,7 @@ import numpy as np
 from ..._core.validation import true_or_false, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, scaled_bags
-from ...bags.segments import weighted_bag_sum
+from ...bags.sums_per_bag import weighted_bag_sum
 from ..base import BaseBagClassifier, per_bag, remarks_on
 from ..calibration import Calibration, final_calibration, fit_calibration, held_out_diagnostics, prior_log_odds
 from ..labels import auto_or_number, class_folds

@@ -14,7 +14,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ...bags.bags import Bags
 from ...bags.scaler import varying_features
-from ...bags.segments import bag_sum, over_tokens
+from ...bags.sums_per_bag import bag_sum, over_tokens
 from ...bags.temporary_files import row_blocks, rowwise
 from .amp import COUNTS, ExactCount, IndependentRate, Messages, Prior, bounded, pass_messages
 

@@ -14,7 +14,7 @@ from ...activations import DEFAULT_ACTIVATION, get_activation
 from ...bag_models import BagModel, get_bag_model
 from ...bags.bags import Bags
 from ...bags.scaler import scaled_bags
-from ...bags.segments import bag_sum, lengths_of
+from ...bags.sums_per_bag import bag_sum, lengths_of
 from ...losses import Loss
 from ...schedules import Stage
 from ..base import per_bag

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..._core.arrays import is_jax_array, namespace
 from ...bags.bags import Bags
-from ...bags.segments import bag_exponentials, bag_softmax, bag_sum, layout_of, over_tokens
+from ...bags.sums_per_bag import bag_exponentials, bag_softmax, bag_sum, layout_of, over_tokens
 from ...losses import Loss
 from ...solvers.minimise_together import minimise_together
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..._core.devices import to_host
 from ..._core.validation import true_or_false
 from ...bags.bags import Bags
-from ...bags.forms import shown
+from ...bags.input_forms import shown
 from ...bags.scaler import BagScaler, scaled_bags
 from ...losses import Loss, get_loss
 from ...solvers.erm import ReadoutFit, fit_erm

@@ -19,7 +19,7 @@ from ..._core.arrays import namespace
 from ..._core.devices import to_host
 from ..._core.validation import real_number, rejection
 from ...bags.bags import Bags
-from ...bags.segments import bag_softmax, weighted_bag_sum
+from ...bags.sums_per_bag import bag_softmax, weighted_bag_sum
 from ...bags.temporary_files import room_left
 from ...solvers.erm import fit_erm
 from ...training import MOST_PRODUCTS, number_of_products

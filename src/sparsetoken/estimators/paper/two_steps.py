@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...bags.bags import Bags
-from ...bags.segments import bag_mean, bag_sum, over_tokens
+from ...bags.sums_per_bag import bag_mean, bag_sum, over_tokens
 from ...losses import Loss, balancing_bias
 
 

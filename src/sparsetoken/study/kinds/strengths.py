@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.roots import FOUND, falling_root
+from ..._core.root_finding import FOUND, falling_root
 from ..._core.validation import whole_number
 from ...simulation.samplers.drawn_bags import draw_truth, sample_count
 from ...simulation.seeds import stream

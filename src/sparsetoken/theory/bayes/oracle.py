@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from ..._core.averages import standard_error, with_error
-from ..._core.roots import ALWAYS, BEYOND, falling_root, least_on_grid
+from ..._core.root_finding import ALWAYS, BEYOND, falling_root, least_on_grid
 from ..._core.validation import real_number
 from ...laws.draws import FAR, POINTS
 from ...laws.law import attention_law, elementwise_law

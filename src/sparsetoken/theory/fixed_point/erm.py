@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
-from ..._core.roots import least_on_grid
+from ..._core.root_finding import least_on_grid
 from ..._core.validation import real_number
 from ...laws.coloured import ColouredLaw
 from ...laws.heads import HeadsLaw

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..._core.roots import NEWTON_STEPS
+from ..._core.root_finding import NEWTON_STEPS
 from ...losses import Loss, balancing_bias
 from ..accuracy import ConvergenceError
 from .prox_averages import Equations, Iterate, ScoreNodes, evaluate

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.arrays import ROUNDING
-from ..._core.roots import NEWTON_STEPS
+from ..._core.root_finding import NEWTON_STEPS
 from ...laws.populations import Nodes
 from ...losses import Loss, Square
 from .prox_averages import SAME

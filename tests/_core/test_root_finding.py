@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import wrightomega
 
-from sparsetoken._core.roots import falling_root, last_that_holds, least_on_grid, proximal_point, wright_omega
+from sparsetoken._core.root_finding import falling_root, last_that_holds, least_on_grid, proximal_point, wright_omega
 
 
 @pytest.mark.parametrize("first", [0.05, 3.0, 900.0, 1e9])

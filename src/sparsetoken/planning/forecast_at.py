@@ -18,7 +18,7 @@ import numpy as np
 from .._core.averages import standard_error
 from .._core.frozen import Description
 from .._core.validation import whole_number
-from ..bags.segments import starts_of
+from ..bags.sums_per_bag import starts_of
 from ..classifiers import SIMULATED, check_model, has_query
 from ..laws.draws import with_shared_part
 from ..laws.law import Law, law_of_model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.validation import rejection
-from .segments import starts_of
+from .sums_per_bag import starts_of
 
 FORMS = (
     "a list of (tokens, features) arrays, a (bags, tokens, features) array with or without a mask, "

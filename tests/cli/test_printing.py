@@ -12,7 +12,7 @@ import pytest
 
 import sparsetoken.cli
 from sparsetoken.cli import main
-from sparsetoken.cli.console import deliver, spell_where_needed, write_json
+from sparsetoken.cli.printing import deliver, spell_where_needed, write_json
 from sparsetoken.cli.values import OptionGrid, parse_values
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsetoken import Bags
-from sparsetoken.bags.segments import (
+from sparsetoken.bags.sums_per_bag import (
     bag_exponentials,
     bag_extremes,
     bag_mean,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsetoken.losses import LOSSES, get_loss
-from sparsetoken.solvers.problem import Features, FitProblem, always_falls
+from sparsetoken.solvers.objective import Features, FitProblem, always_falls
 
 
 def problem(loss: str = "logistic", n: int = 30, d: int = 4) -> FitProblem:
