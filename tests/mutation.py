@@ -474,10 +474,10 @@ MUTANTS = [
         "tests/estimators/test_bag_regressor.py::test_copies_add_nothing_to_the_trust_in_a_regression",
     ),
     Mutant(
-        "estimators/calibration.py",
+        "estimators/out_of_distribution.py",
         "return 1.0 / np.maximum(beyond, 1.0) ** 2",
         "return 1.0 / np.maximum(beyond, 1.0)",
-        "tests/estimators/test_training_range.py::test_distances_are_those_of_means_and_spreads",
+        "tests/estimators/test_out_of_distribution.py::test_distances_are_those_of_means_and_spreads",
     ),
     Mutant(
         "estimators/default/views.py",

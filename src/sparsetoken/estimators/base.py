@@ -17,8 +17,9 @@ from ..bags.bags import Bags
 from ..bags.checks import checked_bags
 from ..bags.temporary_files import DEVICE_BLOCK_BYTES
 from ..trajectories import mistakes
-from .calibration import Calibration, TrainingRange, fit_range, prior_log_odds
+from .calibration import Calibration, prior_log_odds
 from .labels import checked_classes, checked_groups, checked_weights, class_factors, sides_to_try, signal_class
+from .out_of_distribution import TrainingRange, fit_range
 from .several_classes import SeveralClasses, fit_each_class
 
 

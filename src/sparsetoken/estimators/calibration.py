@@ -1,17 +1,10 @@
-"""Calibration: one scheme for the held-out scores of all learners, and shrinkage for bags unlike all training bags.
+"""Calibration: one scheme for the held-out scores of all learners.
 
 1. Platt's scaling of the scores of bags that were held out (`fit_calibration`).
 2. Its log odds are averaged with those of the class frequencies, by how much better they explain the held-out labels than
    chance would (`trust`), and stay within what the number of training bags supports (`final_calibration`).
 
 Bags of one group (a patient) whose scores are alike count as fewer bags (`design_effect`).
-
-3. Predictions for bags unlike all training bags are shrunk towards the class frequencies or the mean label (`TrainingRange`).
-   A bag is summarised by mean and standard deviation of its tokens' scaled features. Its distance is the root mean square of
-   the summaries' deviations from those of the training bags, in standard deviations of the training bags. Beyond MARGIN times
-   the farthest training bag, log odds are multiplied by the inverse square of the distance relative to that. This catches bags
-   whose tokens have moved in many features or come in much larger units; it does not see a change of a few features among many
-   (clipping to the training range bounds that), nor of a bag's length, and heavy tails in training make it wide.
 """
 
 from __future__ import annotations
@@ -23,10 +16,6 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from ..bags.bags import Bags
-from ..bags.dask_cluster import MEAN_TOKENS
-from ..bags.scaler import BagScaler
-from ..bags.sums_per_bag import bag_mean_and_spread
 from ..laws.error_measures import shares_beaten
 
 # Standard deviations of the prior on slope (around 1) and offset (around 0): the uncertainty that a few dozen bags leave.
@@ -37,10 +26,6 @@ CHANCE_GAIN = 3.0
 # Log odds relative to the class frequencies' where no bag could be held out: should nothing have been learnt, a factor of two
 # in the odds costs at most 1.09 times the frequencies' log loss.
 UNVALIDATED = float(np.log(2.0))
-# Distance, relative to the farthest training bag, up to which nothing is shrunk: a fresh bag is farther than all n training
-# bags one time in n + 1, and hardly ever by half.
-MARGIN = 1.5
-SUMMARIES = "summaries"  # the name under which bags keep them
 
 
 @dataclass(frozen=True)
@@ -216,40 +201,3 @@ def training_diagnostics(bags: int, dimensions: int, wrong: np.ndarray) -> dict[
     """The training set's size and the training error, from which of its bags are classified wrongly."""
     error = float(np.mean(wrong))
     return {"bags": bags, "dimensions": dimensions, "training_error": error, "separable": error == 0.0}
-
-
-def summaries(part: Bags, scaler: BagScaler) -> np.ndarray:
-    """Mean and standard deviation of each bag's scaled tokens, (bags, 2 features), in double precision."""
-    return np.hstack(bag_mean_and_spread(scaler.scaled(part.tokens), part.starts))
-
-
-@dataclass(frozen=True)
-class TrainingRange:
-    """Where the training bags lie."""
-
-    scaler: BagScaler
-    center: np.ndarray
-    spread: np.ndarray
-    farthest: float
-
-    def factors(self, bags: Bags) -> np.ndarray:
-        """The shrinkage factor of predictions towards the class frequencies (or the mean label): 1 within range."""
-        beyond = _distances(summaries(bags, self.scaler), self.center, self.spread) / (MARGIN * self.farthest)
-        return 1.0 / np.maximum(beyond, 1.0) ** 2
-
-
-def fit_range(bags: Any) -> tuple[TrainingRange, np.ndarray]:
-    """The range of the training bags, and their summaries; two passes over the bags, unless they have kept them."""
-    scaler = BagScaler().fit(bags)
-    rows = bags.once_per_bag(SUMMARIES, lambda: bags.per_bag(summaries, shared=(scaler,)))
-    if bags.in_files:  # a pass reads all files: keep the mean tokens, which every learner needs next
-        means = rows[:, : bags.n_features].astype(bags.dtype)
-        bags.scaled_by(scaler).once_per_bag(MEAN_TOKENS, lambda: means)
-    center, spread = rows.mean(axis=0), rows.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    farthest = float(_distances(rows, center, spread).max())
-    return TrainingRange(scaler, center, spread, farthest if farthest > 0 else 1.0), rows
-
-
-def _distances(rows: np.ndarray, center: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.mean(((rows - center) / spread) ** 2, axis=1))

@@ -20,7 +20,8 @@ _OWN_TYPES = [
     for module, names in {
         "_core.frozen": "FrozenMapping",
         "bags.scaler": "BagScaler",
-        "estimators.calibration": "Calibration TrainingRange",
+        "estimators.calibration": "Calibration",
+        "estimators.out_of_distribution": "TrainingRange",
         "estimators.default.bag_classifier": "BagClassifier",
         "estimators.default.bag_regressor": "BagRegressor",
         "estimators.default.views": "BagStatistics BagViews NystromKernel TokenLift",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import BagClassifier, BagRegressor, Bags, PooledClassifier
-from sparsetoken.estimators.calibration import MARGIN, fit_range
+from sparsetoken.estimators.out_of_distribution import MARGIN, fit_range
 from tests.helpers import planted_bags
 
 
