@@ -23,6 +23,7 @@ MODULES = {
     "processes": ("study", "simulation"),
     "growth": ("theory", "laws", "simulation"),
     "training_measured": ("theory", "laws", "simulation"),
+    "plans": ("planning", "theory", "simulation", "estimators"),
     "planned": ("planning", "theory", "simulation", "estimators"),
 }
 

@@ -1,21 +1,13 @@
 """Do plans hold? Random tasks, n and d: what is promised of each learner beside fresh simulations at that size.
 
-    python -m benchmarks.plans --count 12 --seed 0 --out benchmarks/results/plans.csv
-    python -m benchmarks.plans --judge benchmarks/results/plans.csv
-
-Settings are chosen, forecasts made and combined with simulations on seeds of `planning.tuning` and `planning.simulations`; the
+Settings are chosen, forecasts made and combined with simulations on seeds of `planning.tuning` and `planning.forecast_at`; the
 simulations that judge them use others. A promise holds when it is within 15 % of the fresh mean, or within three standard
 errors (of both).
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +17,9 @@ from sparsetoken.planning import Criterion, Expected, Outlook
 from sparsetoken.planning.forecast_at import message_passing_error, with_both_classes
 from sparsetoken.planning.plan import expected_of
 
+from .measure import case
+
+CASES, SEED = 12, 7  # tasks on which nothing was chosen
 LEARNERS = ("attention", "pooled", "message_passing")
 FRESH_SEED = 1000  # of the simulations that judge
 FIELDS = (
@@ -33,9 +28,9 @@ FIELDS = (
 )
 
 
-def random_case(case: int, seed: int) -> tuple[Task, int, int]:
+def random_case(number: int, seed: int) -> tuple[Task, int, int]:
     """A task, n (50 to 5,000) and d (20 to 1,000); n/d between 0.3 and 50."""
-    rng = np.random.default_rng([seed, case])
+    rng = np.random.default_rng([seed, number])
 
     def log_uniform(low: float, high: float) -> float:
         return float(np.exp(rng.uniform(np.log(low), np.log(high))))
@@ -66,9 +61,9 @@ def holds(row: Expected, fresh: float, error: float) -> bool:
     return abs(row.value - fresh) <= max(0.15 * fresh, 3 * float(np.hypot(error, row.standard_error)), 1e-4)
 
 
-def judged(case: int, seed: int) -> list[dict[str, Any]]:
+def judged(number: int, seed: int) -> list[dict[str, Any]]:
     """One row per learner: what was promised, and what fresh simulations give."""
-    task, n, d = random_case(case, seed)
+    task, n, d = random_case(number, seed)
     outlook, rows = Outlook(Criterion(), d=d), []
     for learner in LEARNERS:
         begin = time.process_time()
@@ -78,53 +73,27 @@ def judged(case: int, seed: int) -> list[dict[str, Any]]:
         of_task = task.length, task.sparsity, task.strength, task.prevalence, n, d
         promised = row.limit, row.value, row.standard_error, row.simulated
         verdict = fresh, error, trials, row.value / max(fresh, 1e-6) - 1, holds(row, fresh, error), seconds
-        rows.append(dict(zip(FIELDS, (case, learner, *of_task, *promised, *verdict), strict=True)))
+        rows.append(dict(zip(FIELDS, (number, learner, *of_task, *promised, *verdict), strict=True)))
     return rows
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """A table in Markdown: a line for each learner."""
-    lines = [
-        "| learner | cases | predictions that hold | limits that would | prediction's median error | limit's median error |"
+@case("plans", "test errors that plans predict, beside fresh simulations at the same n and d: random tasks")
+def plans(quick: bool) -> list[dict[str, Any]]:
+    """A row for each learner."""
+    rows = [row for number in range(1 if quick else CASES) for row in judged(number, SEED)]
+    return [_summary(learner, [row for row in rows if row["learner"] == learner]) for learner in LEARNERS]
+
+
+def _summary(learner: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    limits = [abs(row["limit"] / max(row["fresh"], 1e-6) - 1) for row in rows]
+    near = [
+        gap <= max(0.15, 3 * row["fresh_se"] / max(row["fresh"], 1e-6)) for gap, row in zip(limits, rows, strict=True)
     ]
-    lines.append("|---" * 6 + "|")
-    for learner in dict.fromkeys(row["learner"] for row in rows):
-        here = [row for row in rows if row["learner"] == learner]
-        off = np.median([abs(float(row["off"])) for row in here])
-        limits = [abs(float(row["limit"]) / max(float(row["fresh"]), 1e-6) - 1) for row in here]
-        near = [
-            gap <= max(0.15, 3 * float(row["fresh_se"]) / max(float(row["fresh"]), 1e-6))
-            for gap, row in zip(limits, here, strict=True)
-        ]
-        kept = sum(str(row["holds"]) == "True" for row in here)
-        lines.append(f"| {learner} | {len(here)} | {kept} | {sum(near)} | {off:.1%} | {np.median(limits):.1%} |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Run the cases, write every row as it comes, and say how many promises hold."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=12)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--judge", type=Path, help="summarise these rows instead of measuring")
-    options = parser.parse_args()
-    if options.judge:
-        with options.judge.open(newline="") as file:
-            print(summary(list(csv.DictReader(file))))
-        return
-    rows: list[dict[str, Any]] = []
-    file = options.out.open("w", newline="") if options.out else sys.stdout
-    writer = csv.DictWriter(file, FIELDS)
-    writer.writeheader()
-    for case in range(options.first, options.first + options.count):
-        for row in judged(case, options.seed):
-            writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
-            file.flush()
-            rows.append(row)
-    print(summary(rows))
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        "learner": learner,
+        "cases": len(rows),
+        "predictions that hold": sum(row["holds"] for row in rows),
+        "limits that would": sum(near),
+        "prediction's median error": f"{np.median([abs(row['off']) for row in rows]):.1%}",
+        "limit's median error": f"{np.median(limits):.1%}",
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from typing import Any
@@ -25,8 +24,8 @@ def table(name: str) -> str:
     if name == "cluster-100gb":
         lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         return _cluster([json.loads(line) for line in lines])
-    if name in ("plans", "forecast_backtest"):
-        return _judged(name)
+    if name == "forecast_backtest":
+        return _extrapolated()
     if name == "default_learner":
         from . import default_learner
 
@@ -50,13 +49,8 @@ def _printed(rows: list[dict[str, Any]]) -> str:
     return "```text\n" + "\n\n".join(row["output"] for row in rows) + "\n```\n"
 
 
-def _judged(name: str) -> str:
-    """Measured cases, judged anew: those of plans as they were recorded, learning curves with the present extrapolation."""
-    if name == "plans":
-        from . import plans
-
-        with (RESULTS / "plans.csv").open(newline="") as file:
-            return f"*As recorded in `benchmarks/results/plans.csv`. {OLDER}*\n\n{plans.summary(list(csv.DictReader(file)))}\n"
+def _extrapolated() -> str:
+    """Measured learning curves with the present extrapolation."""
     from . import forecast_backtest as backtest
 
     lines = (RESULTS / "forecast_backtest.jsonl").read_text(encoding="utf-8").splitlines()
