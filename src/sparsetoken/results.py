@@ -183,7 +183,7 @@ class ClassifierResult(Result):
     Attributes
     ----------
     model : str
-        Which classifier (see `models`).
+        Which classifier (see `classifiers`).
     test_error : float
         P(wrong sign) on a fresh bag.
     standard_error : float

@@ -111,7 +111,7 @@ def explain(
 
 
 class _Explained:
-    """The evidence for a class in each bag: `answers` is the bags' probability or prediction, `classes` None for numbers."""
+    """The evidence for a class in each bag; `answers` are probabilities or predictions of the bags, `classes` None for numbers."""
 
     def __init__(self, estimator: Any, bags: Any, wanted: str | None, beside: dict[str, Any]) -> None:
         self.bags, self.beside = bags, beside
@@ -132,7 +132,7 @@ class _Explained:
         self.names = [str(name) for name in features]
 
     def _answers(self, estimator: Any, wanted: str | None) -> tuple[Any, Any]:
-        """Of each bag the class whose evidence is shown, by its place, and its probability; for numbers the prediction."""
+        """For each bag the place of the class whose evidence is shown, and its probability; for numbers the prediction."""
         if self.classes is None:
             if wanted is not None:
                 raise ValueError("--class goes with a classifier; this model predicts numbers")

@@ -44,7 +44,7 @@ class Options:
         return [name for name, option in self.declared().items() if getattr(self, name) != option.default]
 
     def grid(self) -> dict[str, Sequence[Any]]:
-        """The values of the numbers that are given, which are text in the block."""
+        """Name -> values of the numbers that are given, parsed from their text."""
         texts = {name: text for name, text in vars(self).items() if name not in self.words and text is not None}
         return {name: parse_values(name, text) for name, text in texts.items()}
 
@@ -178,7 +178,7 @@ class TrainingOptions(LossOptions):
     words: ClassVar[tuple[str, ...]] = ("modules", "loss", "query_by", "equal_samples")
 
     def with_task(self, values: Mapping[str, Any], positions: Any = "uniform") -> tuple[Task, Training]:
-        """The task and the training with these values of their numbers."""
+        """The task and the training with these numbers."""
         of_task, of_training = (
             {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
             for kind in (Task, Training)
@@ -301,7 +301,7 @@ class JsonFile(Options):
         check_files(outputs, inputs, getattr(self, "plot", None))
 
     def writers(self, record: Any, rows: Any = (), draw: Callable[[Path], None] | None = None) -> list[Any]:
-        """What `console.deliver` writes to them; rows may be made on demand."""
+        """What `printing.deliver` writes to them; rows may be made on demand."""
         return [
             (self.json_file, lambda path: write_json(path, record)),
             (getattr(self, "csv_file", None), lambda path: write_csv(path, rows() if callable(rows) else rows)),

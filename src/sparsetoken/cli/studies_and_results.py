@@ -138,14 +138,14 @@ def results(
 
 
 def _of_latest_code(rows: list[Row]) -> tuple[list[Row], int]:
-    """Of each kind the rows that the code of its latest row made, and the number of the others."""
+    """The rows made by the same code as the latest row of their kind, and the number of the others."""
     latest = {_sort(row): row.code for row in sorted(rows, key=lambda row: row.finished)}
     kept = [row for row in rows if row.code == latest[_sort(row)]]
     return kept, len(rows) - len(kept)
 
 
 def _sort(row: Row) -> tuple[str, ...]:
-    """The kind, and the user's things that the row was made with (`kind.code_of`)."""
+    """The kind, and the user's things that the row was made with (`kind_registry.code_of`)."""
     return (row.kind, *(part.partition("=")[0] for part in row.code.split("+")[1:]))
 
 

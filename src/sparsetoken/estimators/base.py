@@ -77,7 +77,7 @@ class BaseBagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     Subclasses give `_fit(bags, signs, weights, groups)`, which returns the scores of bags that were held out (or None) and sets
     `calibration_`, and `_decide(bags)`, the log odds of the second class. More than two classes are learnt one against the
     others by copies of the learner (`several_classes`). Bags of weight zero are left out; log odds of bags unlike all training
-    bags are shrunk towards the class frequencies' (`calibration`), where scores are calibrated at all.
+    bags are shrunk towards the class frequencies' (`out_of_distribution`), where scores are calibrated at all.
     """
 
     class_weight: Any

@@ -3,8 +3,8 @@
 A bag is summarised by mean and standard deviation of its tokens' scaled features. Its distance is the root mean square of the
 summaries' deviations from those of the training bags, in standard deviations of the training bags. Beyond MARGIN times the
 farthest training bag, log odds are multiplied by the inverse square of the distance relative to that. This catches bags whose
-tokens have moved in many features or come in much larger units; it does not see a change of a few features among many (clipping
-to the training range bounds that), nor of a bag's length, and heavy tails in training make it wide.
+tokens have moved in many features or come in much larger units. It does not see a change of a few features among many (clipping
+to the training range bounds that) or of a bag's length, and heavy tails among the training bags widen the range.
 """
 
 from __future__ import annotations

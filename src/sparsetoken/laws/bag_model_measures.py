@@ -205,7 +205,7 @@ class TrainedDirections(NamedTuple):
 
     @classmethod
     def of(cls, task: Task, overlap: Any, gram: Any, bias: Any) -> TrainedDirections:
-        """With what the bags of a task are."""
+        """Directions with these overlaps, and the task's numbers."""
         return cls(overlap, gram, bias, task.mean_strength, task.prevalence, task.correlation, task.contamination)
 
 

@@ -1,11 +1,11 @@
-"""How a law of (y, T, S, kappa) is held, weighted entries in independent replicates for error bars, and how one is made: of
-bags of one kind, and of a task's mixture of kinds.
+"""A law of (y, T, S, kappa) as weighted entries in independent replicates, whose scatter gives error bars: how it is held, and
+how it is made for bags of one kind and for a task's mixture of kinds.
 
 T may still have a Gaussian spread tau inside an entry, which makes the pooled and vectorized laws exact with one entry per
 class. A `Population` keeps the classes apart, for averages; `Nodes` join them, for the fixed point. Labels that were flipped
 are entries of the training under the other label.
 
-They are made from Python floats or, for derivatives, from JAX scalars: everything but the whole numbers L and R may be one.
+Laws are made from Python floats or, for derivatives, from JAX scalars; only the whole numbers L and R are never traced.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def newton_price(problem: FitProblem, z: np.ndarray) -> float:
 
 
 def _at_rounding(problem: FitProblem, point: FitPoint, factor: float = 50.0) -> bool:
-    """Whether the gradient is within a factor of its estimated rounding error: who cannot descend there is at the minimum."""
+    """Whether the gradient is within a factor of its estimated rounding error: if no step descends there, it is the minimum."""
     return point.size <= factor * problem.rounding(point)
 
 

@@ -32,7 +32,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Features:
-    """X, its products, and Newton's steps by Cholesky factors of order d (`inverse_hessian`) or n (`dual_step`)."""
+    """X, its products, and Newton's steps by Cholesky factors of order d or n (`inverse_hessian`)."""
 
     def __init__(self, x: Any):
         self.x, self.shape = x, x.shape

@@ -1,4 +1,4 @@
-"""How exactly limits are computed, and what is raised or warned where that, or a solution at all, is out of reach."""
+"""The accuracy of computed limits, and the errors and warnings where it, or any solution, is out of reach."""
 
 from __future__ import annotations
 

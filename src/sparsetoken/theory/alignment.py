@@ -1,5 +1,5 @@
-"""What the two gradient steps on D0 give in white noise: their limits, with several signals too, and at a given dimension their
-law (formulas in `two_step_formulas`)."""
+"""The two gradient steps on D0 in white noise: their limits, with several signals too, and their law at a given dimension
+(formulas in `two_step_formulas`)."""
 
 from __future__ import annotations
 
@@ -269,8 +269,8 @@ class SignalsAlignment(TwoSteps):
     across: float = field(compare=False, metadata=NOT_PLAIN)
 
     def law(self, task: Task, signals: Signals, heads: int = 1) -> HeadsLaw:
-        """The law of `heads` heads with such queries, each from separate data, so that they are orthogonal off the signals
-        (those of the steps)."""
+        """The law of `heads` heads with such queries on these signals: each query comes from separate data, so that off the
+        signals they are orthogonal."""
         queries = np.hstack([np.tile(self.along, (heads, 1)), self.across * np.eye(heads)])
         directions = np.hstack([signals.directions, np.zeros((len(signals), heads))])
         return heads_law(task, queries=queries, signals=directions, shares=signals.shares, carried=signals.carried)

@@ -57,8 +57,7 @@ class Forecast(ClassifierResult):
         then NaN.
     spread : mapping
         Standard deviations between data sets at that dimension, by field ("test_error", "auc", .., "cosine_q", "sharpness"), as
-        far as class shares and queries make them: between readouts with the same query there is more, of order 1/sqrt(d)
-        (d = 60, L = 1: 0.003 of 0.015 in the test error; d = 100, L = 10: 0.0026 of 0.0038).
+        far as class shares and queries cause them; readouts with the same query differ as well, by order 1/sqrt(d).
     residual : float
         Largest entry of the fixed point's undamped scaled residual.
     result : ErmResult, HeadsResult, ColouredResult or None
