@@ -111,7 +111,7 @@ def explain(
 
 
 class _Explained:
-    """The evidence for a class in each bag; `answers` are probabilities or predictions of the bags, `classes` None for numbers."""
+    """The evidence for a class in each bag; `answers` are probabilities or predictions; `classes` is None for numbers."""
 
     def __init__(self, estimator: Any, bags: Any, wanted: str | None, beside: dict[str, Any]) -> None:
         self.bags, self.beside = bags, beside
