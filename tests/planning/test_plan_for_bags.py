@@ -146,3 +146,8 @@ def test_the_learner_is_told_which_class_carries_the_signal(monkeypatch):
 def test_unknown_labels_are_refused():
     with pytest.raises(ValueError, match="y must hold a label for every bag, there is none at place 0"):
         plan_for_bags(np.zeros((12, 2, 3)), [np.nan, *(0.0, 1.0) * 5, 0.0])
+
+
+def test_labels_with_decimals_are_refused_in_words():
+    with pytest.raises(ValueError, match="y must hold classes, which are text or whole numbers"):
+        plan_for_bags(np.zeros((12, 2, 3)), np.linspace(0.1, 0.9, 12))

@@ -35,7 +35,13 @@ def checked_classes(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     if len(labels) != count:
         raise ValueError(f"y must hold one label per bag: there are {count} bags and {len(labels)} labels")
     _check_every_label(labels)
-    check_classification_targets(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:  # scikit-learn's checks look for its first three words
+        raise ValueError(
+            "Unknown label type: y must hold classes, which are text or whole numbers; numbers with decimals are predicted by "
+            "BagRegressor"
+        ) from error
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y must hold at least two classes; these bags have only one class: {shown(classes[0])}")
