@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken import Positions, Task, Training
+from sparsetoken import Positions, Task, Training, simulate_end
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.losses import Loss
 from sparsetoken.schedules import Stage, expand
@@ -389,3 +389,13 @@ def test_mini_batches_from_a_random_start_approach_their_limit():
         scatter = np.std(values, axis=0, ddof=1) / math.sqrt(len(paths))
         # Five standard errors and the finite size's own share, which is of order 1/d.
         assert (np.abs(np.mean(values, axis=0) - expected) < 5 * np.hypot(scatter, error) + 3 / d).all(), name
+
+
+def test_whole_numbers_of_any_type_are_the_same_run():
+    stage, plain = Stage(2, 2.0), {"d": 30, "seed": 3}
+    for d, seed in ((30.0, 3.0), (np.int64(30), np.int64(3))):
+        run = simulate_trajectory(Task(), "tied:2", stage, d, seed)
+        assert np.array_equal(run.test_error, simulate_trajectory(Task(), "tied:2", stage, **plain).test_error)
+        assert type(run.details["d"]) is int and type(run.details["seed"]) is int
+        ends = [simulate_end(Task(), "tied:2", 2.0, 0.5, *size) for size in ((d, seed), plain.values())]
+        assert ends[0].test_error == ends[1].test_error

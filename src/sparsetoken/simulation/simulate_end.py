@@ -82,7 +82,8 @@ def train_to_the_end(
     """The objective on data of that seed, where L-BFGS ends in (Theta, b), and the gradient's largest entry."""
     bag_model = get_bag_model(model)
     decays = decay_by_direction(bag_model.directions, decay)
-    (count,) = DrawnDescent(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start).counts
+    descent = DrawnDescent(task, bag_model, Stage(1, alpha, decay=decays), d, seed, "tensor", loss, start)
+    d, seed, (count,) = descent.d, descent.seed, descent.counts
     xi = draw_signal(seed, d)
     bags = TensorData(task, count, d, seed, ":0", None, xi)
     run = JointObjective(bags, bag_model, get_loss(loss), np.array(list(decays.values())))

@@ -120,10 +120,11 @@ class DrawnDescent:
 
     def __post_init__(self) -> None:
         Task.require(self.task)
-        d, _ = check_size(self.d, self.seed, self.sampler)
+        d, seed = check_size(self.d, self.seed, self.sampler)
         get_loss(self.loss)
         self.bag_model.start_norms(self.start)
         object.__setattr__(self, "d", d)
+        object.__setattr__(self, "seed", seed)
         length, each = self.task.longest, d if self.sampler == "tensor" else 1
         for count, steps in zip(self.counts, np.bincount(self.schedule.data_set).tolist()):
             held = descent_numbers(self.sampler, count * length, d, self.bag_model.rank, steps)
@@ -142,7 +143,7 @@ class DrawnDescent:
     @cached_property
     def counts(self) -> tuple[int, ...]:
         """Bags of every data set."""
-        return tuple(sample_count("alpha", float(alpha), int(self.d)) for alpha in self.schedule.alpha)
+        return tuple(sample_count("alpha", float(alpha), self.d) for alpha in self.schedule.alpha)
 
     def path(self, signal: np.ndarray | None = None, noise: TokenDraw | None = None) -> Path:
         """The run; `signal` is random by default, and `noise`, for full tokens, white and Gaussian."""
