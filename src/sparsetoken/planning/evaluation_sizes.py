@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import binom, binomtest
 
-from .._core.validation import real_number
+from .._core.validation import real_number, whole_number
 
 
 def error_interval(wrong: int, tested: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -22,6 +22,9 @@ def error_interval(wrong: int, tested: int, confidence: float = 0.95) -> tuple[f
     confidence : float
         Probability that the interval holds the true rate, at least.
     """
+    tested = whole_number("tested", tested, 1)
+    wrong = whole_number("wrong", wrong, 0, tested)
+    confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
     interval = binomtest(wrong, tested).proportion_ci(confidence, method="exact")
     return float(interval.low), float(interval.high)
 
@@ -73,6 +76,8 @@ def comparison_power(
         One minus the level of the two-sided test.
     """
     error, other = real_number("error", error, 0.0, 1.0), real_number("other", other, 0.0, 1.0)
+    tested = whole_number("tested", tested, 1)
+    confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
     gap, most = abs(error - other), min(error + other, 2 - error - other)
     if disagreement is None:
         share = error * (1 - other) + other * (1 - error)

@@ -84,7 +84,7 @@ def simulate(
     Training.require(training)
     chosen = check_model(model, (*SIMULATED, "heads"))
     source = token_source(tokens, d)
-    sampler, _, device = (sampler or source.sampler).partition(":")
+    sampler, _, device = str(sampler or source.sampler).partition(":")
     d, seed = check_size(source.dimension(d), seed, sampler)
     test = deployment_of(deployment, model, task)
     samples = 0 if deployment is None else deployment.samples

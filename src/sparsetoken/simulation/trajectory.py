@@ -211,6 +211,7 @@ def joint_trajectory(
 
 def joint_descent(task: Task, training: Training, d: int, seed: int, sampler: str) -> DrawnDescent:
     """The run of `joint_trajectory`."""
+    Training.require(training)
     if not training.beta > 0:
         raise ValueError(f"beta must be positive for joint training, got {training.beta!r}")
     rates = {"q": training.eta_q, "w": training.eta_w, "bias": training.eta_b}

@@ -137,7 +137,9 @@ def alignment(
             training.require_steps("the law of the two steps at a dimension")
         return _spectral_start(task, training)
     if d is not None:
-        return _drawn(task, training, whole_number("d", d, 2), whole_number("draws", draws, 2), seed)
+        return _drawn(
+            task, training, whole_number("d", d, 2), whole_number("draws", draws, 2), whole_number("seed", seed, 0)
+        )
     loss = training.loss_function
     t = training
     groups = bag_groups(task, task.prevalence)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.averages import standard_error, with_error
-from .._core.validation import real_number
+from .._core.validation import real_number, whole_number
 from ..laws.bag_statistics import signal_masses
 from ..laws.draws import POINTS
 from ..laws.error_measures import mean_and_scatter
@@ -79,9 +79,10 @@ def attention_mass(task: Task, cosine: float, sharpness: float, *, points: int =
     points : int
         Draws per replicate.
     """
+    Task.require(task)
     gamma, k = real_number("cosine", cosine, -1.0, 1.0), real_number("sharpness", sharpness, 0.0)
     length, sparsity, strength, _ = task.only_kind("the law of the attention mass")
-    (draws,) = draws_of_kinds(task, points)
+    (draws,) = draws_of_kinds(task, whole_number("points", points, 1))
     positive, negative = (np.asarray(m) for m in signal_masses(draws, strength, gamma, k))
     (mean, error), (negative_mean, negative_error) = (mean_and_scatter(m.mean(axis=1)) for m in (positive, negative))
     uniform = sparsity / length

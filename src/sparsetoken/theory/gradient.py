@@ -14,6 +14,7 @@ from jax.scipy.special import ndtr
 
 from .._core.averages import standard_error
 from .._core.devices import in_double_precision
+from .._core.validation import whole_number
 from ..classifiers import check_model, classifier, has_query
 from ..jax_losses import traceable
 from ..laws.draws import POINTS, TokenDraws, TokenGroup
@@ -170,6 +171,9 @@ def gradient(
         Standard errors come from the law's independent replicates, each differentiated at its own fixed point; the
         derivative is their mean.
     """
+    Task.require(task)
+    Training.require(training)
+    points = whole_number("points", points, 1)
     loss = traceable(training.loss_function)
     chosen = check_model(model)
     if not chosen.built_in:

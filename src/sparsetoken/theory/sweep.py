@@ -146,6 +146,8 @@ def forecast_grid(
     models = (model,) if isinstance(model, str) else tuple(model)
     for name in models:
         classifier(name)
+    Task.require(task)
+    Training.require(training)
     names = list(over)
     for name in names:
         if name not in task.__dataclass_fields__ and name not in training.__dataclass_fields__:

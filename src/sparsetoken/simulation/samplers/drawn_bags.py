@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.validation import rejection, whole_number
+from ..._core.validation import LARGEST_RATIO, real_number, rejection, whole_number
 from ...laws.signals import draw_places
 from ...task import BagKind, Task
 from ..seeds import check_seed, stream
@@ -120,7 +120,7 @@ def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
 
 def sample_count(name: str, alpha: float, d: int) -> int:
     """n = alpha d, rounded; `name` (alpha0, alpha1) is for the message."""
-    count = round(alpha * d)
+    count = round(real_number(name, alpha, 0.0, 2 * LARGEST_RATIO) * d)
     if count < 2:
         raise ValueError(f"{name} = {alpha:g} gives {count} samples at d = {d}, at least 2 are needed")
     return count

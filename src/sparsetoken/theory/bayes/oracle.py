@@ -19,7 +19,7 @@ from scipy.special import gammaln, log_ndtr, ndtr
 
 from ..._core.averages import standard_error, with_error
 from ..._core.root_finding import ALWAYS, BEYOND, falling_root, least_on_grid
-from ..._core.validation import real_number
+from ..._core.validation import real_number, whole_number
 from ...laws.draws import FAR, POINTS
 from ...laws.law import attention_law, elementwise_law
 from ...laws.populations import ClassColumns
@@ -260,6 +260,7 @@ def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sig
     """
     Task.require(task)
     k = None if sharpness is None else real_number("sharpness", sharpness, 0.0)
+    points = whole_number("points", points, 1)
 
     def attended(mechanism: str) -> tuple[float, float, float]:
         """Sharpness, error and standard error."""

@@ -13,10 +13,10 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 
 from ..._core.root_finding import least_on_grid
-from ..._core.validation import real_number
+from ..._core.validation import real_number, rejection
 from ...laws.coloured import ColouredLaw
 from ...laws.heads import HeadsLaw
-from ...laws.law import Law
+from ...laws.law import Law, SampledLaw
 from ...losses import Loss
 from ...results import NOT_PLAIN, Result
 from ..accuracy import DEFAULT_ACCURACY, Accuracy, WarmStart
@@ -85,6 +85,8 @@ def erm(
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)
+    if not isinstance(law, SampledLaw):
+        raise rejection("law", law, "a Law, HeadsLaw or ColouredLaw")
     problems: dict[type, type[ReadoutProblem]] = {HeadsLaw: HeadsReadout, ColouredLaw: ColouredReadout}
     problem = problems.get(type(law), PlainReadout)
     return problem(law, alpha, ridge, loss).limit(Accuracy(accuracy, strict, warm_start))
