@@ -28,6 +28,8 @@ HEADS = theory.heads_law(Task(), [0.5], [1.0])
         (lambda: theory.forecast_grid(Task(), {}, over={"alpha1": [1.0]}), "training"),
         (lambda: theory.erm(Task(), 2.0, 0.1), "law"),
         (lambda: theory.best_ridge(None, 2.0), "law"),
+        (lambda: theory.refit(theory.erm(HEADS, 2.0, 0.1, accuracy=0.05), Task()), "result"),
+        (lambda: theory.refit(theory.erm(theory.pooled_law(Task()), 2.0, 0.1), None), "where"),
         (lambda: planning.error_interval(3, None), "tested"),
         (lambda: planning.error_interval(30, 20), "wrong"),
         (lambda: planning.error_interval(3, 20, 2.0), "confidence"),

@@ -53,6 +53,10 @@ def refit(
     """
     if what not in WHAT:
         raise rejection("what", what, f"one of {', '.join(WHAT)}")
+    if not isinstance(result, ErmResult):
+        raise rejection("result", result, "the ErmResult of a classifier with one query or none, in white noise")
+    if not isinstance(where, Task | Law):
+        raise rejection("where", where, "a Law or a Task")
     if what == "threshold":
         if bounds is not None:
             raise ValueError("bounds are for what='sharpness'; thresholds are sought over all scores")
