@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from sparsetoken import __version__
-from sparsetoken.cli import doctor
+from sparsetoken.cli import doctor_and_cite
 
 
 def test_it_prints_versions_devices_threads_cache_and_extras(command):
@@ -44,10 +44,10 @@ def test_a_device_that_does_not_start_is_a_problem(command, monkeypatch):
 
 def test_the_cache_folder_is_measured(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
-    assert "empty" in doctor._cache([])["compiled code"]
+    assert "empty" in doctor_and_cite._cache([])["compiled code"]
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "code").write_bytes(b"x" * 1_500_000)
-    assert "1 files, 1.5 MB" in doctor._cache([])["compiled code"]
+    assert "1 files, 1.5 MB" in doctor_and_cite._cache([])["compiled code"]
 
 
 @pytest.mark.parametrize("words, wanted", [("sparsetoken fo", "forecast"), ("sparsetoken doctor --js", "--json")])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import ladder as study
+from sparsetoken.paper.catalogue import ladder_of_exponents as study
 from sparsetoken.study.kind_registry import get_kind
 
 FAR = [10**4, 10**5, 10**6]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.planning import Criterion, finite_size
+from sparsetoken.planning import Criterion
 from sparsetoken.planning.criterion import Measured
 from sparsetoken.planning.forecast_at import (
     TEST_BAGS,
@@ -18,6 +20,7 @@ from sparsetoken.planning.forecast_at import (
     simulated_message_passing,
 )
 
+FORECAST_AT = import_module("sparsetoken.planning.forecast_at")  # the package's name is that of the function
 SHORT = Task(length=6, strength=4.0)
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
@@ -64,15 +67,15 @@ def test_the_error_of_message_passing_lies_above_the_limit_and_below_chance():
 def test_fewer_dimensions_stand_for_more(monkeypatch):
     """Three standard errors (.02) of four draws, each scattering by about .015."""
     full = message_passing_error(SHORT, 400, 100, 0, 4)
-    monkeypatch.setattr(finite_size, "AFFORDABLE", 400 * 6 * 100 / 4)
+    monkeypatch.setattr(FORECAST_AT, "AFFORDABLE", 400 * 6 * 100 / 4)
     assert message_passing_error(SHORT, 400, 100, 0, 4).loss == pytest.approx(full.loss, abs=0.02)
 
 
 def test_what_is_extrapolated_does_not_fall_below_the_limit(monkeypatch):
     """Four lucky draws in fewer dimensions had printed 0.0364 ± 0.00015 beside a limit of 0.0365."""
     limit = theory.bayes_limit(SHORT, 4.0).reachable_test_error
-    monkeypatch.setattr(finite_size, "_error_of_a_draw", lambda task, n, d, seed: limit - 1e-3)
-    monkeypatch.setattr(finite_size, "AFFORDABLE", 400 * 6 * 100 / 4)
+    monkeypatch.setattr(FORECAST_AT, "_error_of_a_draw", lambda task, n, d, seed: limit - 1e-3)
+    monkeypatch.setattr(FORECAST_AT, "AFFORDABLE", 400 * 6 * 100 / 4)
     found = message_passing_error(SHORT, 400, 100, 0, 4)
     assert found.loss == limit
     assert found.standard_error > 0.5 * np.sqrt(limit * (1 - limit) / (4 * TEST_BAGS))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparsetoken._core.devices import working_on
-from sparsetoken.solvers import problem
+from sparsetoken.solvers import objective
 from sparsetoken.solvers.objective import Features
 
 
@@ -31,7 +31,7 @@ def matrix(n: int, d: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_products_are_summed_in_double_precision(home, dtype, monkeypatch):
-    monkeypatch.setattr(problem, "BLOCK_BYTES", 8 * 9 * 100)  # several blocks, the last one shorter
+    monkeypatch.setattr(objective, "BLOCK_BYTES", 8 * 9 * 100)  # several blocks, the last one shorter
     x = matrix(710, 9).astype(dtype)
     v, r = np.arange(9.0) / 7, np.linspace(-1, 1, 710)
     exact = x.astype(np.float64)
