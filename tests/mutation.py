@@ -48,6 +48,36 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "laws/law.py",
+        'k = parameters["sharpness"] if sharpness is None else sharpness',
+        'k = parameters["sharpness"]',
+        "tests/theory/test_deployment.py::test_a_law_elsewhere_is_the_law_made_there",
+    ),
+    Mutant(
+        "laws/heads.py",
+        "self.queries if same else sharpness / self.sharpness * self.queries",
+        "self.queries",
+        "tests/theory/test_deployment.py::test_a_law_elsewhere_is_the_law_made_there",
+    ),
+    Mutant(
+        "laws/coloured.py",
+        "self.beta if sharpness is None else sharpness / (self.query.norm or 1.0)",
+        "self.beta",
+        "tests/theory/test_deployment.py::test_a_law_elsewhere_is_the_law_made_there",
+    ),
+    Mutant(
+        "simulation/two_steps.py",
+        "h = training.loss_function.slope(fields + b1, y)",
+        "h = training.loss_function.slope(fields, y)",
+        "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
+    ),
+    Mutant(
+        "simulation/trajectory.py",
+        'object.__setattr__(self, "seed", seed)',
+        "pass",
+        "tests/simulation/test_trajectory.py::test_whole_numbers_of_any_type_are_the_same_run",
+    ),
+    Mutant(
         "solvers/erm.py",
         "np.column_stack([features / scale, np.ones(len(labels))])",
         "np.column_stack([features / scale, np.zeros(len(labels))])",
