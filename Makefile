@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: $(STAMP)
 	$(BIN)/sparsetoken reproduce
 
-# The core, in minutes; test-all adds browsers, notebooks, pages, packaging and long runs.
+# The core, in minutes; test-all adds the explorer, scikit-learn's checks, devices, notebooks, pages, packaging and long runs.
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 

@@ -43,13 +43,16 @@ TOGETHER = {
 }
 
 
-# The second tier (`make test-all`): whole pages, browsers, installations, clusters. A test elsewhere joins it by the mark.
+# The second tier (`make test-all`): whole pages, the explorer, installations, devices, workers, clusters. A test elsewhere
+# joins it by the mark.
 SECOND_TIER = (
     "tests/docs/",
-    "tests/explorer/test_browser",
+    "tests/explorer/",
     "tests/bags/test_dask_cluster.py",
     "tests/study/test_executor.py",
+    "tests/study/test_runner.py",
     "tests/test_benchmarks.py",
+    "tests/test_devices.py",
     "tests/test_memory.py",
     "tests/test_packaging.py",
     "tests/test_readme.py",

@@ -51,6 +51,7 @@ def expected_failures(estimator):
     return {"check_sample_weight_equivalence_on_dense_data": "inner folds follow the order of the bags"}
 
 
+@pytest.mark.slow  # five hundred checks of scikit-learn's interface
 @parametrize_with_checks(
     [*CLASSIFIERS, BagScaler(), BagScaler(compress=True)], expected_failed_checks=expected_failures
 )
